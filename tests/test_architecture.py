@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src"
 
 LAYERS: tuple[str, ...] = (
-    "types url errors clock aio formatting sanitize import_string jit __init__",
+    "types url errors clock aio formatting import_string jit lazy_names __init__",
     "policy queueing",
     "storage http plugins backpressure",
     "config",
@@ -128,7 +128,8 @@ def test_imports_go_to_lower_layers_only(path: Path) -> None:
     package = package_of(path)
     layer = LAYER_OF[package]
     if package in PUBLIC_NAMES:
-        assert all(line in for_types_only(path) for line, _ in packages_imported_by(path))
+        loaded = {other for line, other in packages_imported_by(path) if line not in for_types_only(path)}
+        assert loaded == {"lazy_names"}
         return
     for line, other in packages_imported_by(path):
         if other == package:
@@ -196,6 +197,15 @@ def test_a_module_is_not_too_long_and_not_vaguely_named(path: Path) -> None:
     assert len(text.splitlines()) <= LONGEST_MODULE, f"{name_of(path)} is too long"
     assert "# fmt: skip" not in text
     assert not FORBIDDEN_NAMES & set(path.relative_to(SOURCE).with_suffix("").parts), name_of(path)
+
+
+@pytest.mark.parametrize("path", [path for path in modules() if path.name == "__init__.py"], ids=name_of)
+def test_an_init_holds_a_docstring_and_imports_only(path: Path) -> None:
+    docstring, *rest = tree_of(path).body
+    assert isinstance(docstring, ast.Expr)
+    for node in rest:
+        inner = node.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING" else [node]
+        assert all(isinstance(each, ast.Import | ast.ImportFrom) for each in inner), f"{name_of(path)}:{node.lineno}"
 
 
 def test_no_folder_holds_more_than_fifteen_modules() -> None:

@@ -37,12 +37,7 @@ def _delete_stale_cache() -> None:
 
 def jit(kernel: F) -> F:
     """Compile a kernel on its first call, and cache the machine code beside the source."""
-    if not HAS_NUMBA:
-        return kernel
-    _delete_stale_cache()
-    import numba
-
-    return cast(F, numba.njit(cache=True, nogil=True)(kernel))
+    return _compiled(kernel)
 
 
 def jit_without_refcounts(kernel: F) -> F:
@@ -51,10 +46,13 @@ def jit_without_refcounts(kernel: F) -> F:
     Reference counting of arrays is switched off for it. Where a tuple of arrays is passed from function to
     function, that counting takes five times as long as the work.
     """
+    return _compiled(kernel, _nrt=False)
+
+
+def _compiled(kernel: F, **options: Any) -> F:
     if not HAS_NUMBA:
         return kernel
     _delete_stale_cache()
     import numba
 
-    untyped: dict[str, Any] = {"_nrt": False}  # numba accepts this option, but its type stubs omit it
-    return cast(F, numba.njit(cache=True, nogil=True, **untyped)(kernel))
+    return cast(F, numba.njit(cache=True, nogil=True, **options)(kernel))

@@ -13,9 +13,8 @@ import pytest
 
 import fieldmouse
 from cluster.coordinators import META, RedisWorld, ServerProcess, a_server, needs_server
-from fieldmouse import api
 from fieldmouse.api import cluster_agent
-from fieldmouse.api.planning import Plan
+from fieldmouse.api.planning import Plan, plan_new
 from fieldmouse.api.refreshing import refresh
 from fieldmouse.cli import main
 from fieldmouse.cli.crawl import crawl
@@ -59,7 +58,7 @@ def planned_crawls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Plan, bool]]:
     plans: list[tuple[Plan, bool]] = []
 
     def note(plan: Plan, **how: Any) -> int:
-        plans.append((plan, bool(how.get("on_forgiven"))))
+        plans.append((plan, bool(how.get("on_retried"))))
         return 0
 
     monkeypatch.setattr(crawl, "run_plan", note)
@@ -75,7 +74,7 @@ def server() -> Iterator[ServerProcess]:
 def stored_crawl(folder: Path, settings: Mapping[str, str]) -> Path:
     """A crawl directory whose settings file has these spellings."""
     home = folder / "stored"
-    api.plan_new(home, {}, {}, [SEED]).open().unlock()
+    plan_new(home, {}, {}, [SEED]).open().unlock()
     (home / "fieldmouse.toml").write_text(toml(settings))
     return home
 

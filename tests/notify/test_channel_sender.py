@@ -24,7 +24,7 @@ from fieldmouse.clock import Clock
 from fieldmouse.config.notify_section import NotifySection
 from fieldmouse.crawler.crawler import wait_for_consumer
 from fieldmouse.errors import DamagedFile
-from fieldmouse.notify.channel import DeliveryFailure, Notice, SendMode
+from fieldmouse.notify.channel import Channel, DeliveryFailure, Notice, SendMode
 from fieldmouse.notify.dispatcher import MAX_RETRY_DELAY, PART, Notifier
 from fieldmouse.storage.changes import REFRESH_PART, Baseline, Change, changes_in
 from fieldmouse.storage.checkpoint import Checkpoint, part_state
@@ -74,10 +74,8 @@ class Receiver:
         return seen
 
 
-class Line:
+class Line(Channel):
     """The channel of one life."""
-
-    replay_from = 0
 
     def __init__(self, name: str, receiver: Receiver, manner: SendMode, clock: Clock):
         self.name, self.mode, self._receiver, self._clock = name, manner, receiver, clock
@@ -90,8 +88,6 @@ class Line:
         # The response takes time, too: a kill now leaves open whether the notice arrived.
         await self._clock.sleep(0.05)
         return None
-
-    def close(self) -> None: ...
 
 
 class Crawl:

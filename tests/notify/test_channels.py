@@ -13,6 +13,7 @@ import ssl
 import threading
 import time
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import msgspec
@@ -23,6 +24,7 @@ from hypothesis import strategies as st
 
 from fieldmouse.cli.watch.changes import _cells
 from fieldmouse.clock import WallClock
+from fieldmouse.config.notify_section import NotifySection
 from fieldmouse.notify import format
 from fieldmouse.notify.channel import Channel, DeliveryFailure, Notice, one_line
 from fieldmouse.notify.channels.command import CommandChannel
@@ -54,8 +56,9 @@ async def _send(channel: Channel, notice: Notice) -> DeliveryFailure | None:
 def hook(
     url: str, *, token: str = "", batch: int = 1, timeout: float = 20.0, tls: ssl.SSLContext | None = None
 ) -> WebhookChannel:
+    settings = NotifySection(batch=batch, timeout=timeout)
     return WebhookChannel(
-        Url(url), token=token, user_agent="fieldmouse/0.1", batch=batch, timeout=timeout, clock=WallClock(), tls=tls
+        Url(url), token=token, user_agent="fieldmouse/0.1", settings=settings, clock=WallClock(), tls=tls
     )
 
 
@@ -156,9 +159,8 @@ def program(tmp_path: Path, code: str, *, batch: int = 1, timeout: float = 20.0)
     (tmp_path / "hook").write_text(f"#!/bin/sh\n{code}\n")
     (tmp_path / "hook").chmod(0o755)
     environment = {"PATH": os.environ["PATH"]}
-    return CommandChannel(
-        ["./hook", "; touch no"], home=tmp_path, batch=batch, timeout=timeout, environment=environment
-    )
+    settings = NotifySection(command=("./hook", "; touch no"), batch=batch, timeout=timeout)
+    return CommandChannel(settings, home=tmp_path, environment=environment)
 
 
 def test_a_program_reads_json_from_its_standard_input_in_the_crawls_directory(tmp_path: Path) -> None:
@@ -203,7 +205,7 @@ def test_background_child_of_a_program_does_not_block(tmp_path: Path) -> None:
 
 
 def test_a_program_that_is_not_there_is_a_setback(tmp_path: Path) -> None:
-    setback = sent(CommandChannel(["./none"], home=tmp_path, batch=1, timeout=1.0, environment={}), change())
+    setback = sent(CommandChannel(NotifySection(command=("./none",)), home=tmp_path, environment={}), change())
     assert setback is not None
     assert "`./none` cannot be run" in setback.reason
 
@@ -219,18 +221,24 @@ def _is_alive(pid: int) -> bool:
 
 
 def mail(
-    port: int, *, scheme: str = "smtp+plain", to: tuple[str, ...] = ("you@example.org",), **more: object
+    port: int,
+    *,
+    scheme: str = "smtp+plain",
+    to: tuple[str, ...] = ("you@example.org",),
+    user: str = "",
+    password: str = "",
+    timeout: float = 20.0,
+    tls: ssl.SSLContext = TLS,
 ) -> MailChannel:
-    given: dict[str, object] = {"user": "", "password": "", "timeout": 20.0, "tls": TLS}
-    return MailChannel(
-        f"{scheme}://localhost:{port}",
-        sender="mouse@example.org",
-        receivers=to,
-        every=0.0,
-        crawl="atlas",
-        clock=WallClock(),
-        **(given | more),  # type: ignore[arg-type]
+    settings = NotifySection(
+        mail_server=f"{scheme}://localhost:{port}",
+        mail_from="mouse@example.org",
+        mail_to=to,
+        mail_user=user,
+        mail_every=0.0,
+        timeout=timeout,
     )
+    return MailChannel(settings, password=password, crawl="atlas", clock=WallClock(), tls=tls)
 
 
 def test_a_letter_says_what_happened_under_an_id_that_stays() -> None:
@@ -307,7 +315,7 @@ def test_a_password_goes_over_an_encrypted_line_only_and_into_no_message(tmp_pat
     server, ours = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.create_default_context()
     authority.issue_cert("localhost").configure_cert(server)
     authority.configure_trust(ours)
-    login = {"user": "mouse", "password": "hunter2", "scheme": "smtp"}
+    login: dict[str, Any] = {"user": "mouse", "password": "hunter2", "scheme": "smtp"}
     with post_office(offers=("STARTTLS", "AUTH PLAIN LOGIN"), tls=server) as office:
         assert sent(mail(office.port, tls=ours, **login), change()) is None
         assert len(office.letters) == len(office.logins) == 1

@@ -51,116 +51,116 @@ class ClusterStatus(msgspec.Struct, frozen=True):
     quarantined: int = 0  # unreadable values on the coordinator that were set aside
 
 
-def cluster_status(boards: Sequence[str], crawl: str) -> ClusterStatus:
+def cluster_status(coordinators: Sequence[str], crawl: str) -> ClusterStatus:
     """Status of the crawl of that name."""
 
-    async def look(board: Coordinator) -> ClusterStatus:
-        books, notes = await board.totals(), await board.list_agents()
-        left = [_agent(note, left=True) for note in await board.list_departed_agents()]
-        stranded = await board.stranded_hosts()
+    async def read(coordinator: Coordinator) -> ClusterStatus:
+        totals, agents = await coordinator.totals(), await coordinator.list_agents()
+        left = [_agent(listed, left=True) for listed in await coordinator.list_departed_agents()]
+        stranded = await coordinator.stranded_hosts()
         return ClusterStatus(
             crawl=crawl,
-            seen=books.seen,
-            booked=books.settled,
-            waiting=books.waiting,
-            hosts=books.hosts,
-            pages=books.kinds.get("page", 0),
-            seconds=round(books.age, 1),
-            done=books.started and not books.waiting,
-            agents=[*map(_agent, notes), *left],
+            seen=totals.seen,
+            booked=totals.settled,
+            waiting=totals.waiting,
+            hosts=totals.hosts,
+            pages=totals.kinds.get("page", 0),
+            seconds=round(totals.age, 1),
+            done=totals.started and not totals.waiting,
+            agents=[*map(_agent, agents), *left],
             stranded=stranded.count,
             stranded_hosts=[str(host) for host in stranded.examples],
             repaired=stranded.repaired,
-            quarantined=books.quarantined,
+            quarantined=totals.quarantined,
         )
 
-    return _with_board(boards, crawl, look)
+    return _with_coordinator(coordinators, crawl, read)
 
 
-def list_crawls(boards: Sequence[str]) -> list[str]:
+def list_crawls(coordinators: Sequence[str]) -> list[str]:
     """Names of the crawls on a coordinator."""
-    return asyncio.run(list_crawls_on(boards))
+    return asyncio.run(list_crawls_on(coordinators))
 
 
-def remove_crawl(boards: Sequence[str], crawl: str) -> CrawlTotals:
+def remove_crawl(coordinators: Sequence[str], crawl: str) -> CrawlTotals:
     """Remove a crawl without live agents from its coordinator, and return its totals."""
 
-    async def act(board: Coordinator) -> CrawlTotals:
-        awake = [note.agent for note in await board.list_agents() if note.alive]
-        if awake:
+    async def act(coordinator: Coordinator) -> CrawlTotals:
+        alive = [listed.agent for listed in await coordinator.list_agents() if listed.alive]
+        if alive:
             raise UsageError(
-                f"{join_names(awake)} {'crawls' if len(awake) == 1 else 'crawl'} in `{crawl}`",
+                f"{join_names(alive)} {'crawls' if len(alive) == 1 else 'crawl'} in `{crawl}`",
                 "stop the agents first, with Ctrl-C or `fieldmouse cluster drain AGENT`; those that were"
                 " killed count for as long as their lease",
             )
-        books, builder = await board.totals(), open_rebuilder(boards, crawl)
+        totals, builder = await coordinator.totals(), open_rebuilder(coordinators, crawl)
         try:
             await builder.remove_crawl()
         finally:
             await builder.close()
-        return books
+        return totals
 
-    return _with_board(boards, crawl, act)
+    return _with_coordinator(coordinators, crawl, act)
 
 
-def drain_agent(boards: Sequence[str], crawl: str, agent: str) -> None:
+def drain_agent(coordinators: Sequence[str], crawl: str, agent: str) -> None:
     """Ask an agent to finish its work and leave."""
 
-    async def act(board: Coordinator) -> None:
-        if agent in {note.agent for note in await board.list_agents() if not note.alive}:
+    async def act(coordinator: Coordinator) -> None:
+        if agent in {listed.agent for listed in await coordinator.list_agents() if not listed.alive}:
             raise UsageError(
                 f"`{agent}` is gone: its lease has expired",
                 f"others took its hosts; to remove it from the list, `fieldmouse cluster forget {agent}`",
             )
-        if not await board.request_drain(agent):
-            if agent in {note.agent for note in await board.list_departed_agents()}:
+        if not await coordinator.request_drain(agent):
+            if agent in {listed.agent for listed in await coordinator.list_departed_agents()}:
                 raise UsageError(f"`{agent}` has left this crawl", "there is nothing to drain")
             raise _unknown(agent)
 
-    _with_board(boards, crawl, act)
+    _with_coordinator(coordinators, crawl, act)
 
 
-def forget_agent(boards: Sequence[str], crawl: str, agent: str, *, again: bool) -> tuple[int, bool]:
+def forget_agent(coordinators: Sequence[str], crawl: str, agent: str, *, again: bool) -> tuple[int, bool]:
     """Revoke everything an agent holds; with `again`, all URLs it ever acknowledged are fetched again.
 
     Returns the number of these URLs, and whether the agent was alive: a live agent joins again by
     itself, unless it was killed since.
     """
 
-    async def act(board: Coordinator) -> tuple[int, bool]:
-        notes = [*await board.list_agents(), *await board.list_departed_agents()]
-        here = {note.agent: note.alive for note in notes}
-        urls = await board.forget_agent(agent, again=again)
+    async def act(coordinator: Coordinator) -> tuple[int, bool]:
+        agents = [*await coordinator.list_agents(), *await coordinator.list_departed_agents()]
+        here = {listed.agent: listed.alive for listed in agents}
+        urls = await coordinator.forget_agent(agent, again=again)
         if agent not in here and not urls:
             raise _unknown(agent)
         return urls, here.get(agent, False)
 
-    return _with_board(boards, crawl, act)
+    return _with_coordinator(coordinators, crawl, act)
 
 
 def _unknown(agent: str) -> UsageError:
     return UsageError(f"there is no agent `{agent}` in this crawl", "`fieldmouse cluster status` lists them")
 
 
-def _agent(note: ListedAgent, *, left: bool = False) -> AgentSummary:
-    advert = status_of(note)
-    state = "left" if left else "gone" if not note.alive else "draining" if note.draining else "alive"
-    robots = advert.robots if note.alive else 0
-    load = robots, round(advert.backlog, 3), round(advert.price, 3), round(note.heartbeat_age, 1)
+def _agent(listed: ListedAgent, *, left: bool = False) -> AgentSummary:
+    advert = status_of(listed)
+    state = "left" if left else "gone" if not listed.alive else "draining" if listed.draining else "alive"
+    robots = advert.robots if listed.alive else 0
+    load = robots, round(advert.backlog, 3), round(advert.price, 3), round(listed.heartbeat_age, 1)
     place = advert.machine, advert.directory, advert.polls
-    return AgentSummary(note.agent, state, note.host_count, advert.pages, *load, *place)
+    return AgentSummary(listed.agent, state, listed.host_count, advert.pages, *load, *place)
 
 
-def _with_board(boards: Sequence[str], crawl: str, act: Callable[[Coordinator], Awaitable[T]]) -> T:
+def _with_coordinator(coordinators: Sequence[str], crawl: str, act: Callable[[Coordinator], Awaitable[T]]) -> T:
     async def ask() -> T:
-        board = open_coordinator(boards, crawl)
+        coordinator = open_coordinator(coordinators, crawl)
         try:
-            if await read_crawl_spec(board, crawl) is None:
-                names = join_names(await list_crawls_on(boards))
+            if await read_crawl_spec(coordinator, crawl) is None:
+                names = join_names(await list_crawls_on(coordinators))
                 hint = f"it has {names}: name one with --crawl"
                 raise CoordinatorError(f"the coordinator knows no crawl `{crawl}`", hint if names else _NO_CRAWLS)
-            return await act(board)
+            return await act(coordinator)
         finally:
-            await board.close()
+            await coordinator.close()
 
     return asyncio.run(ask())

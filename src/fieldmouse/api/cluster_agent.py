@@ -3,7 +3,7 @@
 The key secret, scope and settings belong to the crawl: the first agent writes them to the coordinator, the
 others read them from there. Each machine sets its own resources (concurrency, memory, disk, addresses).
 Settings that could harm a machine (code, private addresses, no certificate check, no robots.txt) are taken
-from the coordinator only if the machine has the same value: `config/shared_settings.py` has the rule of each
+from the coordinator only if the machine has the same value: `config/settings_file.py` has the rule of each
 setting.
 """
 
@@ -20,7 +20,6 @@ import msgspec
 from fieldmouse import __version__
 from fieldmouse.api import planning
 from fieldmouse.api.planning import Plan, check_settings
-from fieldmouse.cluster.client.identity import DEFAULT_CRAWL as DEFAULT_CRAWL
 from fieldmouse.cluster.client.identity import is_agent_directory, read_original_identity
 from fieldmouse.cluster.client.session import list_crawls_on, open_coordinator, read_crawl_spec
 from fieldmouse.cluster.coordinator import Coordinator, CrawlSpec
@@ -39,8 +38,6 @@ from fieldmouse.errors import CoordinatorDataLost, CoordinatorUnreachable, Usage
 from fieldmouse.formatting import join_names
 from fieldmouse.storage.directory import CrawlDir
 
-#: Environment variable instead of `--coordinator`: `ps` does not show a password in it.
-COORDINATOR_VARIABLE = "FIELDMOUSE_COORDINATOR"
 _Report = Callable[[str], None]
 _LOOK_EVERY = 0.5
 #: Seconds that a new agent waits for a coordinator that does not answer: enough for a server to restart.
@@ -49,7 +46,7 @@ _NEW_PATIENCE = 5.0
 
 def plan_agent(
     directory: Path,
-    boards: Sequence[str],
+    coordinators: Sequence[str],
     crawl: str,
     words: Mapping[str, object],
     changes: Mapping[str, object],
@@ -79,17 +76,19 @@ def plan_agent(
     seeds_given = planning.parse_seeds([*own.crawl.seeds, *seeds_given])
     founding = own.override({"crawl.seeds": tuple(seeds_given)})
     returning = directory if known else None
-    charter = asyncio.run(_charter(boards, crawl, founding, returning, on_waiting))
-    common = parse_published(charter.settings, f"the settings of `{crawl}` on the coordinator")
+    spec = asyncio.run(_crawl_spec(coordinators, crawl, founding, returning, on_waiting))
+    common = parse_published(spec.settings, f"the settings of `{crawl}` on the coordinator")
     given = {planning.KEYWORD_SETTINGS[word] for word, value in words.items() if value is not None} | {*changes}
-    _check_seeds(seeds_given, charter)
+    _check_seeds(seeds_given, spec)
     for section, key in _keys():
         _check_agreed(common, own, section, key, given, crawl, on_waiting)
     settings = _merged(common, own, given)
     check_settings(settings, directory)
-    wanted = tuple(planning.parse_seeds(charter.seeds))
-    seed = charter.key_seed
-    plan = Plan(directory, settings, wanted, new=not known, coordinators=tuple(boards), crawl=crawl, key_seed=seed)
+    wanted = tuple(planning.parse_seeds(spec.seeds))
+    seed = spec.key_seed
+    plan = Plan(
+        directory, settings, wanted, new=not known, coordinators=tuple(coordinators), crawl=crawl, key_seed=seed
+    )
     if known:
         home = CrawlDir.open(directory)
         if home.identity.key_seed != seed:
@@ -111,14 +110,14 @@ def _kept(directory: Path) -> Settings:
     return kept
 
 
-async def _charter(
-    boards: Sequence[str], crawl: str, own: Settings, returning: Path | None, on_waiting: _Report
+async def _crawl_spec(
+    coordinators: Sequence[str], crawl: str, own: Settings, returning: Path | None, on_waiting: _Report
 ) -> CrawlSpec:
     """The specification of the crawl from the coordinator; if it has none and seeds are given, a new one."""
-    board = open_coordinator(boards, crawl)
+    coordinator = open_coordinator(coordinators, crawl)
     try:
-        charter = await fetch_crawl_spec(board, crawl, None if returning else _NEW_PATIENCE, on_waiting)
-        if charter is None and returning:
+        spec = await fetch_crawl_spec(coordinator, crawl, None if returning else _NEW_PATIENCE, on_waiting)
+        if spec is None and returning:
             joined = read_original_identity(returning)
             if joined is not None and joined.crawl not in ("", crawl):
                 raise UsageError(
@@ -128,7 +127,7 @@ async def _charter(
             raise CoordinatorDataLost(
                 f"the coordinator knows no crawl `{crawl}`, though this directory has been an agent of it", RESTORE_HINT
             )
-        if charter is None and own.crawl.seeds:
+        if spec is None and own.crawl.seeds:
             made_by = f"fieldmouse/{__version__}"
             ours = CrawlSpec(secrets.randbits(63), render_published(own), own.crawl.seeds, made_by)
             if len(msgspec.json.encode(ours)) > MOST_SPEC:
@@ -136,39 +135,39 @@ async def _charter(
                     f"the seeds of this crawl take more than {MOST_SPEC >> 20} MiB",
                     "begin with some of them, on a page that links to the others",
                 )
-            charter = await create_crawl(board, ours, crawl, on_waiting)
-        if charter is None:
-            there = join_names(await list_crawls_on(boards))
+            spec = await create_crawl(coordinator, ours, crawl, on_waiting)
+        if spec is None:
+            there = join_names(await list_crawls_on(coordinators))
             others = f", which has {there}" if there else ""
             on_waiting(f"waiting for a crawl `{crawl}` to appear on the coordinator{others}")
-        while charter is None:
+        while spec is None:
             await asyncio.sleep(_LOOK_EVERY)
-            charter = await fetch_crawl_spec(board, crawl, None, on_waiting)
-        return charter
+            spec = await fetch_crawl_spec(coordinator, crawl, None, on_waiting)
+        return spec
     finally:
-        await board.close()
+        await coordinator.close()
 
 
-async def create_crawl(board: Coordinator, ours: CrawlSpec, crawl: str, on_waiting: _Report) -> CrawlSpec:
+async def create_crawl(coordinator: Coordinator, ours: CrawlSpec, crawl: str, on_waiting: _Report) -> CrawlSpec:
     """Create the crawl and return the specification that counts, also if a reply was lost on the way."""
     while True:
         try:
-            return await board.create_crawl(ours)
+            return await coordinator.create_crawl(ours)
         except CoordinatorUnreachable:
-            charter = await fetch_crawl_spec(board, crawl, _NEW_PATIENCE, on_waiting)
-            if charter is not None:
-                return charter
+            spec = await fetch_crawl_spec(coordinator, crawl, _NEW_PATIENCE, on_waiting)
+            if spec is not None:
+                return spec
 
 
 async def fetch_crawl_spec(
-    board: Coordinator, crawl: str, patience: float | None, on_waiting: _Report
+    coordinator: Coordinator, crawl: str, patience: float | None, on_waiting: _Report
 ) -> CrawlSpec | None:
     """The specification of the crawl once the coordinator answers; `patience` in seconds, or None."""
     now = asyncio.get_running_loop().time
     since, reported = now(), False
     while True:
         try:
-            return await read_crawl_spec(board, crawl)
+            return await read_crawl_spec(coordinator, crawl)
         except CoordinatorUnreachable as trouble:
             if patience is not None and now() - since >= patience:
                 raise
@@ -193,10 +192,10 @@ def _with(settings: Settings, section: str, key: str, value: object) -> Settings
     return msgspec.structs.replace(settings, **{section: table})
 
 
-def _check_seeds(seeds: Sequence[str], charter: CrawlSpec) -> None:
-    unknown = [seed for seed in seeds if seed not in charter.seeds]
+def _check_seeds(seeds: Sequence[str], spec: CrawlSpec) -> None:
+    unknown = [seed for seed in seeds if seed not in spec.seeds]
     if unknown:
-        began = f", which began with {charter.seeds[0]}" if charter.seeds else ""
+        began = f", which began with {spec.seeds[0]}" if spec.seeds else ""
         raise UsageError(
             f"`{unknown[0]}` is no seed of this crawl{began}",
             "leave out --seed to join it, or begin another crawl with --crawl NAME",

@@ -1,50 +1,31 @@
-"""`Crawl`, a crawl to iterate over in a `for` or `async for` loop, and `crawl()`, which yields no pages."""
+"""Public functions: `Crawl`, a crawl to iterate over in a loop, `crawl()`, which yields no pages, and `open()`."""
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from html import escape
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, ParamSpec, overload
 
 from fieldmouse.api import planning
-from fieldmouse.api.page_stream import BackgroundRun, PageStream
+from fieldmouse.api.page_stream import BackgroundRun
 from fieldmouse.api.planning import Plan, plan
 from fieldmouse.config.old_spellings import old_arguments
 from fieldmouse.errors import FieldmouseError, UsageError
 from fieldmouse.types.stats import Summary
 
 if TYPE_CHECKING:
+    from fieldmouse.reader.crawl_reader import CrawlReader
     from fieldmouse.reader.page import StoredPage
+    from fieldmouse.reader.several_crawls import MultiCrawlReader
 
+
+P = ParamSpec("P")
 
 #: User code: `package.module:name`, or the function or class itself.
 UserCode = str | Callable[..., object]
-
-
-class CrawlOptions(TypedDict, total=False):
-    """The keywords of `Crawl`."""
-
-    seeds: Iterable[str]
-    delay: float | str | None
-    pages: int | None
-    scope: str | None
-    follow_seed_redirects: bool | None
-    allow_private: bool | None
-    policy: UserCode | None
-    contact: str | None
-    resolve: Iterable[str] | None
-    time: float | str | None
-    depth: int | str | None
-    concurrency: int | None
-    control: str | None
-    extract: UserCode | None
-    admit: UserCode | None
-    readers: Mapping[str, UserCode] | None
-    sign: UserCode | None
-    settings: Mapping[str, object] | None
 
 
 class Crawl:
@@ -175,16 +156,8 @@ class Crawl:
 
     def run(self) -> Summary:
         """Crawl to the end or a limit without iterating the pages; they stay undelivered."""
-        hatch = PageStream()
-        hatch.abandon()
-        run = self._run = BackgroundRun(self._planned(), hatch)
-        try:
-            run.wait()
-        except BaseException:
-            run.stop()
-            run.wait()
-            raise
-        return run.summary
+        self._run = BackgroundRun(self._planned())
+        return self._run.wait_for_summary()
 
     # -- closing
 
@@ -203,17 +176,13 @@ class Crawl:
     def __enter__(self) -> Crawl:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, mistake: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     async def __aenter__(self) -> Crawl:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, mistake: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         await self.aclose()
 
     # -- display
@@ -239,10 +208,39 @@ def _reusable(values: Any) -> Any:
     return tuple(values) if isinstance(values, Iterable) and not isinstance(values, str) else values
 
 
-def crawl(directory: str | os.PathLike[str], **asked: Unpack[CrawlOptions]) -> Summary:
+def _with_arguments_of(crawl_class: Callable[P, Crawl]) -> Callable[[Callable[..., Summary]], Callable[P, Summary]]:
+    """Give a function the signature of `Crawl`."""
+    return functools.wraps(crawl_class, assigned=(), updated=())
+
+
+@_with_arguments_of(Crawl)
+def crawl(*args: Any, **keywords: Any) -> Summary:
     """Crawl to the end or a limit, without yielding pages, and return the summary.
 
     Takes the arguments of `Crawl`. Ctrl-C stops the crawl in an orderly way. `fieldmouse.open` reads the
     stored pages, also while the crawl runs.
     """
-    return Crawl(directory, **asked).run()
+    return Crawl(*args, **keywords).run()
+
+
+@overload
+def open(directory: str | os.PathLike[str]) -> CrawlReader: ...  # type: ignore[overload-overlap]
+
+
+@overload
+def open(directory: Iterable[str | os.PathLike[str]]) -> MultiCrawlReader: ...
+
+
+def open(directory: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> CrawlReader | MultiCrawlReader:
+    """Open the crawl in `directory` for reading, also while it runs. Takes no lock and writes nothing.
+
+    A list of directories is read as one crawl: of a page stored in several of them, the newest copy
+    counts.
+    """
+    from fieldmouse.reader.crawl_reader import CrawlReader
+    from fieldmouse.reader.several_crawls import MultiCrawlReader
+
+    # As in `Crawl`: the path must stay valid if the program calls `os.chdir`.
+    if isinstance(directory, str | os.PathLike):
+        return CrawlReader(Path(directory).absolute())
+    return MultiCrawlReader(Path(path).absolute() for path in directory)

@@ -25,36 +25,36 @@ class PageIterator:
 
     def __init__(self, plan: Plan):
         self._directory = plan.directory
-        self._hatch = PageStream()
+        self._stream = PageStream()
         self._seen = 0  # checkpoints
         self._batch: Iterator[tuple[StoredPage | None, int]] = iter(())
         self._in_hand = -1  # end offset of the page that the loop has now
-        self.run = BackgroundRun(plan, self._hatch)
+        self.run = BackgroundRun(plan, self._stream)
 
     def _take(self) -> StoredPage | None:
         """The next page; None if there is none at present."""
-        if self._in_hand >= 0 and not self._hatch.is_abandoned:
-            self._hatch.advance(self._in_hand)
+        if self._in_hand >= 0 and not self._stream.is_abandoned:
+            self._stream.advance(self._in_hand)
             self._in_hand = -1
-        while self.run.exception is None and not self._hatch.is_abandoned:
+        while self.run.exception is None and not self._stream.is_abandoned:
             item = next(self._batch, None)
             if item is not None:
                 page, reach = item
                 if page is not None:
                     self._in_hand = reach
                     return page
-                self._hatch.advance(reach)
+                self._stream.advance(reach)
                 continue
-            self._hatch.mark_drained(self._seen)
-            if self._hatch.checkpoints == self._seen:
+            self._stream.mark_drained(self._seen)
+            if self._stream.checkpoints == self._seen:
                 return None
-            self._seen = self._hatch.checkpoints
-            self._batch = _pages_now(self._directory, self._hatch)
+            self._seen = self._stream.checkpoints
+            self._batch = _pages_now(self._directory, self._stream)
         return None
 
     def _is_over(self) -> bool:
-        unwanted = self.run.exception is not None or self._hatch.is_abandoned
-        return self._hatch.is_ended and (unwanted or self._hatch.checkpoints == self._seen)
+        unwanted = self.run.exception is not None or self._stream.is_abandoned
+        return self._stream.is_ended and (unwanted or self._stream.checkpoints == self._seen)
 
     def _raise_failure(self) -> None:
         """Raise the exception that ended the crawl, if any."""
@@ -67,13 +67,13 @@ class PageIterator:
             self.run.stop()
 
 
-def _pages_now(directory: Path, hatch: PageStream) -> Iterator[tuple[StoredPage | None, int]]:
+def _pages_now(directory: Path, stream: PageStream) -> Iterator[tuple[StoredPage | None, int]]:
     """All pages up to the present checkpoint, then None with its offset, so that other rows are read once.
 
     Not a method: the iterator must not keep an abandoned loop alive.
     """
-    end = hatch.log_length
-    yield from CrawlReader(directory).pages_from(hatch.position)
+    end = stream.log_length
+    yield from CrawlReader(directory).pages_from(stream.position)
     yield None, end
 
 
@@ -89,7 +89,7 @@ class SyncPages(PageIterator):
                 if self._is_over():
                     self._raise_failure()
                     raise StopIteration
-                self._hatch.wait(self._seen)
+                self._stream.wait(self._seen)
             return page
         except BaseException:
             self.close()
@@ -115,7 +115,7 @@ class AsyncPages(PageIterator):
     def __init__(self, plan: Plan):
         super().__init__(plan)
         self._news = asyncio.Event()
-        self._hatch.add_listener(call_in_loop(asyncio.get_running_loop(), self._news.set))
+        self._stream.add_listener(call_in_loop(asyncio.get_running_loop(), self._news.set))
 
     def __aiter__(self) -> AsyncPages:
         return self
@@ -127,6 +127,6 @@ class AsyncPages(PageIterator):
                 raise StopAsyncIteration
             self._news.clear()
             # Check again after clearing: the event may have been set just before.
-            if not self._hatch.has_news(self._seen):
+            if not self._stream.has_news(self._seen):
                 await self._news.wait()
         return page

@@ -50,41 +50,19 @@ class PageStream:
     def __init__(self) -> None:
         self._moved = threading.Condition()
         self._listeners: list[Callable[[], None]] = []
-        self._reach = 0  # position of the loop in the outcome log
-        self._checkpoints = 0
-        self._ends: tuple[int, int] = (0, 0)  # of the outcome log at the last two checkpoints
-        self._hungry = False  # the loop has taken every page and waits
-        self._left = self._over = False
+        self.position = 0  # of the loop in the outcome log, in bytes
+        self.checkpoints = 0
+        self.log_length = 0  # of the outcome log at the last checkpoint
+        self._log_length_before = 0  # and at the checkpoint before it
+        self._is_drained = False  # the loop has taken every page and waits
+        self.is_abandoned = False  # the loop was left
+        self.is_ended = False  # the crawl has ended
 
     # -- for the loop
 
-    @property
-    def position(self) -> int:
-        return self._reach
-
-    @property
-    def checkpoints(self) -> int:
-        return self._checkpoints
-
-    @property
-    def log_length(self) -> int:
-        """Length of the outcome log at the last checkpoint."""
-        return self._ends[1]
-
-    @property
-    def is_ended(self) -> bool:
-        """Whether the crawl has ended."""
-        return self._over
-
-    @property
-    def is_abandoned(self) -> bool:
-        """Whether the loop was left."""
-        return self._left
-
-    def advance(self, reach: int) -> None:
-        """Advance the position to `reach`: the page that ends there was delivered, or there is no page before
-        it."""
-        self._reach = max(self._reach, reach)
+    def advance(self, position: int) -> None:
+        """Advance to `position`: the page that ends there was delivered, or there is no page before it."""
+        self.position = max(self.position, position)
 
     def add_listener(self, listener: Callable[[], None]) -> None:
         """Call `listener` in the crawl's thread at each checkpoint and at the end."""
@@ -93,10 +71,10 @@ class PageStream:
     def mark_drained(self, seen: int) -> None:
         """Note that the loop has taken all pages up to checkpoint number `seen`."""
         with self._moved:
-            self._hungry = seen == self._checkpoints
+            self._is_drained = seen == self.checkpoints
 
     def has_news(self, seen: int) -> bool:
-        return self._over or self._checkpoints != seen
+        return self.is_ended or self.checkpoints != seen
 
     def wait(self, seen: int) -> None:
         """Wait for a checkpoint after number `seen`, or for the end."""
@@ -105,44 +83,42 @@ class PageStream:
 
     def wait_for_end(self) -> None:
         with self._moved:
-            self._moved.wait_for(lambda: self._over)
+            self._moved.wait_for(lambda: self.is_ended)
 
     def abandon(self) -> None:
         """Stop taking pages; the page in hand stays undelivered."""
         with self._moved:
-            self._left = True
+            self.is_abandoned = True
 
     # -- for the crawl: the page consumer of `crawler/run.py`
 
     def is_behind(self) -> bool:
         """Whether the crawl should wait for the loop."""
-        return not self._hungry and not self._left and self._reach < self._ends[0] - MAX_LAG
+        return not self.is_finished() and self.position < self._log_length_before - MAX_LAG
 
     def is_finished(self) -> bool:
         """Whether the loop has taken all pages, or was left."""
-        return self._left or self._hungry
+        return self.is_abandoned or self._is_drained
 
     def waits_for_checkpoint(self) -> bool:
         """Always False: an earlier checkpoint does not make the loop faster."""
         return False
 
-    def start_at(self, reach: int) -> None:
-        self._reach = reach
-
     def checkpointed(self, end: int) -> None:
         """Announce a checkpoint; `end` is the length of the outcome log."""
         with self._moved:
-            self._ends = (self._ends[1], end) if self._checkpoints else (end, end)
-            self._checkpoints += 1
-            self._hungry = False
-            self._tell()
+            self._log_length_before = self.log_length if self.checkpoints else end
+            self.log_length = end
+            self.checkpoints += 1
+            self._is_drained = False
+            self._notify()
 
     def close(self) -> None:
         with self._moved:
-            self._over = True
-            self._tell()
+            self.is_ended = True
+            self._notify()
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         self._moved.notify_all()
         for listener in self._listeners:
             listener()
@@ -153,36 +129,38 @@ class DeliveryCursor:
 
     name = DELIVERY_PART
 
-    def __init__(self, home: CrawlDir, last: Checkpoint | None, hatch: PageStream):
+    def __init__(self, home: CrawlDir, last: Checkpoint | None, stream: PageStream):
         known = last is not None and DELIVERY_PART in last.parts
         self._state = last.state(DELIVERY_PART, DeliveryState) if last is not None and known else DeliveryState()
-        self._hatch, self._outcomes = hatch, home / "outcomes.log"
+        self._stream, self._outcomes = stream, home / "outcomes.log"
         self._end = 0
 
     def begin(self) -> None:
-        self._hatch.start_at(self._state.reach)
+        self._stream.advance(self._state.reach)
 
     def seal(self) -> Sealed[DeliveryState]:
         self._end = self._outcomes.stat().st_size  # the outcome log was sealed before
-        return Sealed(DeliveryState(self._hatch.position))
+        return Sealed(DeliveryState(self._stream.position))
 
     def committed(self) -> None:
-        self._hatch.checkpointed(self._end)
+        self._stream.checkpointed(self._end)
 
     def close(self) -> None:
         """Nothing to close: this part has no files."""
 
 
 class BackgroundRun:
-    """One run, started by the constructor. `hatch` delivers its pages."""
+    """One run, started by the constructor. `stream` delivers its pages; without it they stay undelivered."""
 
-    def __init__(self, plan: Plan, hatch: PageStream):
-        self._plan, self._hatch = plan, hatch
+    def __init__(self, plan: Plan, stream: PageStream | None = None):
+        self._plan, self._stream = plan, stream or PageStream()
+        if stream is None:
+            self._stream.abandon()
         self._stopping = threading.RLock()  # reentrant: garbage collection may drop a page loop at any point
-        self._asked = False
+        self._stop_requested = False
         self._interrupt: Callable[[], object] = lambda: None
         self._summary: Summary | None = None
-        self._mistake: BaseException | None = None
+        self.exception: BaseException | None = None  # that ended the run
         self._process = os.getpid()
         self._thread = threading.Thread(target=self._crawl, name=f"crawl {plan.directory.name}", daemon=True)
         self._thread.start()
@@ -190,23 +168,18 @@ class BackgroundRun:
     @property
     def running(self) -> bool:
         """Whether the run can be stopped; False in a fork of the process that started it."""
-        return not self._hatch.is_ended and self._process == os.getpid()
+        return not self._stream.is_ended and self._process == os.getpid()
 
     @property
     def stopping(self) -> bool:
         """Whether `stop` was called and the run has not ended."""
-        return self._asked and self.running
-
-    @property
-    def exception(self) -> BaseException | None:
-        """The exception that ended the run, if any."""
-        return self._mistake
+        return self._stop_requested and self.running
 
     @property
     def summary(self) -> Summary:
         """Summary of the run; raises the exception that ended it."""
-        if self._mistake is not None:
-            raise self._mistake
+        if self.exception is not None:
+            raise self.exception
         if self._summary is None:
             raise FieldmouseError(
                 f"the crawl in `{self._plan.directory}` has not ended",
@@ -218,13 +191,23 @@ class BackgroundRun:
         """Wait for the end of the run; `stop` may request it."""
         # Garbage collection may drop a page loop in the crawl's own thread, which cannot wait for itself.
         if self.running and threading.current_thread() is not self._thread:
-            self._hatch.wait_for_end()
+            self._stream.wait_for_end()
             self._thread.join()
+
+    def wait_for_summary(self) -> Summary:
+        """Wait for the end, and return the summary; an interrupt of the wait stops the run first."""
+        try:
+            self.wait()
+        except BaseException:
+            self.stop()
+            self.wait()
+            raise
+        return self.summary
 
     async def wait_async(self) -> None:
         """The same, without blocking the running event loop."""
         over = asyncio.Event()
-        self._hatch.add_listener(call_in_loop(asyncio.get_running_loop(), over.set))
+        self._stream.add_listener(call_in_loop(asyncio.get_running_loop(), over.set))
         while self.running:
             over.clear()
             if self.running:
@@ -234,29 +217,29 @@ class BackgroundRun:
         """Request an orderly end, and return at once. May be called more than once."""
         if not self.running:
             return
-        self._hatch.abandon()
+        self._stream.abandon()
         with self._stopping:
-            self._asked = True
+            self._stop_requested = True
             self._interrupt()
 
     def _opened(self, life: CrawlRun) -> None:
         with self._stopping:
             self._interrupt = call_in_loop(asyncio.get_running_loop(), life.interrupt)
-            if self._asked:
+            if self._stop_requested:
                 life.interrupt()
 
     def _crawl(self) -> None:
         try:
-            delivery = partial(DeliveryCursor, hatch=self._hatch)
+            delivery = partial(DeliveryCursor, stream=self._stream)
             self._summary = run(
-                self._plan, runner=_in_new_loop, on_open=self._opened, audience=self._hatch, parts=[delivery]
+                self._plan, runner=_in_new_loop, on_open=self._opened, audience=self._stream, parts=[delivery]
             )
         except BaseException as mistake:  # raised again in the consumer's thread
-            self._mistake = mistake
+            self.exception = mistake
         finally:
             with self._stopping:
                 self._interrupt = lambda: None
-            self._hatch.close()
+            self._stream.close()
 
 
 def call_in_loop(loop: asyncio.AbstractEventLoop, what: Callable[[], object]) -> Callable[[], None]:

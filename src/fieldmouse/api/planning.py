@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from fieldmouse import url
 from fieldmouse.cluster.client.identity import UNJOINED_IDENTITY
@@ -26,15 +26,7 @@ from fieldmouse.config import old_spellings, settings_file
 from fieldmouse.config.sections import LIVE_POLICIES, RefreshOrder
 from fieldmouse.config.settings_file import Settings
 from fieldmouse.config.values import SEEDS
-from fieldmouse.errors import (
-    CrawlExists,
-    DamagedFile,
-    StoppedImmediately,
-    StorageError,
-    UsageError,
-    shell_quoted,
-    storage_errors,
-)
+from fieldmouse.errors import CrawlExists, DamagedFile, StoppedImmediately, UsageError, shell_quoted, storage_errors
 from fieldmouse.import_string import import_name_of
 from fieldmouse.plugins.runner import PluginNames
 from fieldmouse.policy.distribution.registry import find_policy_class
@@ -81,10 +73,7 @@ _LISTS = ("resolve",)
 
 def apply_keywords(base: Settings, words: Mapping[str, object], changes: Mapping[str, object]) -> Settings:
     """`base` with the keywords applied, then `changes`, which use the names of `fieldmouse.toml`."""
-    dotted: dict[str, object] = {}
-    for word, value in words.items():
-        if value is not None:
-            dotted[KEYWORD_SETTINGS[word]] = _in_toml(word, value)
+    dotted = {KEYWORD_SETTINGS[word]: _in_toml(word, value) for word, value in words.items() if value is not None}
     if not isinstance(changes, Mapping) or not all(isinstance(name, str) for name in changes):
         raise UsageError(
             f"`settings` is {changes!r}, and no table of settings", 'write it as settings={"limits.body": "4MiB"}'
@@ -122,6 +111,8 @@ def crawl_directory(given: str | os.PathLike[str]) -> Path:
 
 def parse_seeds(given: Iterable[str]) -> list[Url]:
     """The seed URLs, normalised, each once."""
+    if not isinstance(given, Iterable):
+        raise UsageError(f"`seeds` is {given!r}, and no list of URLs", 'write it as seeds=["https://..."]')
     seeds: dict[Url, None] = {}
     for text in [given] if isinstance(given, str) else given:
         if not isinstance(text, str):
@@ -249,7 +240,7 @@ def plan_new(
         config = ready
     base = settings_file.load(config) if config is not None else Settings()
     settings = apply_keywords(base, words, changes)
-    wanted = tuple(parse_seeds([*settings.crawl.seeds, *_seed_list(seeds)]))
+    wanted = tuple(parse_seeds([*settings.crawl.seeds, *parse_seeds(seeds)]))
     if not wanted:
         raise UsageError(
             "no seed is given",
@@ -294,7 +285,7 @@ def plan_to_resume(
             kept = kept.override({"crawl.time": "0s"})
             lifted += ["time"] if waiting and not is_given("time") else []
     settings = apply_keywords(kept, words, changes)
-    wanted = tuple(parse_seeds([*old_seeds, *settings.crawl.seeds, *_seed_list(seeds)]))
+    wanted = tuple(parse_seeds([*old_seeds, *settings.crawl.seeds, *parse_seeds(seeds)]))
     settings = settings.override({"crawl.seeds": wanted})
     check_settings(settings, directory)
     added = tuple(seed for seed in wanted if seed not in set(old_seeds))
@@ -323,24 +314,10 @@ def check_settings(settings: Settings, directory: Path) -> None:
         setup.check_channels(directory, settings)
 
 
-def _seed_list(seeds: Iterable[str]) -> list[str]:
-    if isinstance(seeds, str):
-        return [seeds]
-    if not isinstance(seeds, Iterable):
-        raise UsageError(f"`seeds` is {seeds!r}, and no list of URLs", 'write it as seeds=["https://..."]')
-    return list(seeds)
-
-
-class LoopRunner(Protocol):
-    """`asyncio.run`, or another function that runs one coroutine in a new event loop."""
-
-    def __call__(self, main: Coroutine[Any, Any, Summary], /) -> Summary: ...
-
-
 def run(
     plan: Plan,
     *,
-    runner: LoopRunner = asyncio.run,
+    runner: Callable[[Coroutine[Any, Any, Summary]], Summary] = asyncio.run,
     on_reading: Callable[[LiveStats], None] | None = None,
     on_open: Callable[[CrawlRun], None] = lambda life: None,
     mercy: RetryFailed | None = None,
@@ -356,17 +333,16 @@ def run(
 
     home = plan.open()
     try:
-        listeners = [on_reading] if on_reading else []
-        make = partial(CrawlRun, home, plan.settings, plan.seeds, order=plan.refresh_order, joining=_joining(plan))
-        life = make(listeners=listeners, on_open=on_open, mercy=mercy, parts=parts, audience=audience)
-        summary = runner(life.run())
+        with storage_errors(home.path):
+            listeners = [on_reading] if on_reading else []
+            make = partial(CrawlRun, home, plan.settings, plan.seeds, order=plan.refresh_order, joining=_joining(plan))
+            life = make(listeners=listeners, on_open=on_open, mercy=mercy, parts=parts, audience=audience)
+            summary = runner(life.run())
     except StoppedImmediately:
         # Threads may still write: keep the lock until the process ends.
         raise
-    except BaseException as mistake:
+    except BaseException:
         home.unlock()
-        if isinstance(mistake, OSError):
-            raise StorageError(home.path, mistake) from mistake
         raise
     home.unlock()
     return summary

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from fieldmouse.api.page_stream import BackgroundRun, PageStream
+from fieldmouse.api.page_stream import BackgroundRun
 from fieldmouse.api.planning import Plan, plan_to_resume
 from fieldmouse.config.old_spellings import old_arguments
 from fieldmouse.config.sections import RefreshOrder
@@ -74,14 +74,5 @@ def refresh(
     words |= {"allow_private": allow_private, "resolve": resolve}
     given = {"refresh.budget": budget, "refresh.policy": policy}
     changes = {name: value for name, value in given.items() if value is not None} | dict(settings or {})
-    hatch = PageStream()
-    hatch.abandon()
     plan = plan_to_refresh(Path(directory).absolute(), words, changes, once=once, rest=rest)
-    run = BackgroundRun(plan, hatch)
-    try:
-        run.wait()
-    except BaseException:
-        run.stop()
-        run.wait()
-        raise
-    return run.summary
+    return BackgroundRun(plan).wait_for_summary()

@@ -43,7 +43,7 @@ def message(sentence: str) -> None:
 
 def urgent_message(sentence: str) -> None:
     """Print one message also with `--json`, such as the answer to Ctrl-C."""
-    with _listener_may_leave():
+    with suppress(OSError):  # a crawl survives a closed terminal
         print(sanitize(sentence, lines=True), file=sys.stderr, flush=True)
 
 
@@ -53,8 +53,13 @@ def hint(sentence: str) -> None:
 
 def print_data(line: str = "") -> None:
     """Print one line of data."""
-    with _reader_may_leave():
-        print(sanitize(line))
+    print_sanitized(sanitize(line))
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    """Print lines of data."""
+    for line in lines:
+        print_data(line)
 
 
 def print_sanitized(line: str) -> None:
@@ -146,16 +151,9 @@ def flush() -> None:
 def exit_at_once(code: int) -> NoReturn:
     """Flush the output and end the process at once."""
     for stream in (sys.stdout, sys.stderr):
-        with _listener_may_leave():
+        with suppress(OSError):
             stream.flush()
     os._exit(code)
-
-
-@contextmanager
-def _listener_may_leave() -> Iterator[None]:
-    """Ignore errors of writing messages: a crawl survives a closed terminal."""
-    with suppress(OSError):
-        yield
 
 
 @contextmanager
@@ -182,11 +180,11 @@ class LiveLine:
         self._live.start()
 
     def show(self, line: str) -> None:
-        with _listener_may_leave():
+        with suppress(OSError):
             self._live.update(self._text(sanitize(line), overflow="ellipsis", no_wrap=True), refresh=True)
 
     def close(self) -> None:
-        with _listener_may_leave():
+        with suppress(OSError):
             self._live.stop()
 
 

@@ -89,51 +89,38 @@ EXIT_INTERRUPTED = 130
 #: Commands that handle stop signals from the start of the process.
 CRAWL_COMMANDS = frozenset({"crawl", "resume", "refresh", "agent"})
 
-SECTIONS: dict[str, Commands] = {
+#: Commands by section: the module of each in `fieldmouse.cli`, and its help line.
+_MODULES = {
     "Crawl": {
-        "crawl": ("fieldmouse.cli.crawl.crawl:command", "Crawl websites into a new directory."),
-        "resume": ("fieldmouse.cli.crawl.resume:command", "Continue a crawl that was stopped, killed or limited."),
-        "refresh": ("fieldmouse.cli.crawl.refresh:command", "Poll known pages again to keep them fresh."),
-        "doctor": ("fieldmouse.cli.crawl.doctor:command", "Check a crawl directory, and repair it with --repair."),
-        "demo": (
-            "fieldmouse.cli.crawl.demo:command",
-            "Crawl, search and explain a small synthetic web; needs no internet.",
-        ),
+        "crawl": ("crawl.crawl", "Crawl websites into a new directory."),
+        "resume": ("crawl.resume", "Continue a crawl that was stopped, killed or limited."),
+        "refresh": ("crawl.refresh", "Poll known pages again to keep them fresh."),
+        "doctor": ("crawl.doctor", "Check a crawl directory, and repair it with --repair."),
+        "demo": ("crawl.demo", "Crawl, search and explain a small synthetic web; needs no internet."),
     },
     "Read": {
-        "search": ("fieldmouse.cli.read.search:command", "Search the pages of a crawl, also while it runs."),
-        "export": ("fieldmouse.cli.read.export:command", "Export the pages as JSON lines, CSV or Parquet."),
-        "explain": ("fieldmouse.cli.read.explain:command", "Explain what happened to one URL, and why its host waits."),
+        "search": ("read.search", "Search the pages of a crawl, also while it runs."),
+        "export": ("read.export", "Export the pages as JSON lines, CSV or Parquet."),
+        "explain": ("read.explain", "Explain what happened to one URL, and why its host waits."),
     },
     "Watch": {
-        "changes": (
-            "fieldmouse.cli.watch.changes:command",
-            "List pages that are new, changed, gone or moved, and show the differences.",
-        ),
-        "notify": ("fieldmouse.cli.watch.notify:command", "Show the channels of change notifications, and test them."),
-        "freshness": (
-            "fieldmouse.cli.watch.freshness:command",
-            "Show how fresh the copies are, and estimate the effect of other budgets.",
-        ),
-        "pack": (
-            "fieldmouse.cli.watch.pack:command",
-            "Compute how many nodes the polls need, and assign sites to them.",
-        ),
+        "changes": ("watch.changes", "List pages that are new, changed, gone or moved, and show the differences."),
+        "notify": ("watch.notify", "Show the channels of change notifications, and test them."),
+        "freshness": ("watch.freshness", "Show how fresh the copies are, and estimate the effect of other budgets."),
+        "pack": ("watch.pack", "Compute how many nodes the polls need, and assign sites to them."),
     },
     "Cluster": {
-        "agent": ("fieldmouse.cli.cluster.agent:command", "Crawl together with agents on other machines."),
-        "cluster": ("fieldmouse.cli.cluster.cluster:command", "Inspect and manage a crawl of many agents."),
+        "agent": ("cluster.agent", "Crawl together with agents on other machines."),
+        "cluster": ("cluster.cluster", "Inspect and manage a crawl of many agents."),
     },
     "Research": {
-        "control": (
-            "fieldmouse.cli.crawl.control:command",
-            "Show the concurrency rules of a crawl, with predicted and measured results.",
-        ),
-        "meadow": (
-            "fieldmouse.cli.crawl.meadow:command",
-            "Serve a synthetic web on loopback, for demos, tests and benchmarks.",
-        ),
+        "control": ("crawl.control", "Show the concurrency rules of a crawl, with predicted and measured results."),
+        "meadow": ("crawl.meadow", "Serve a synthetic web on loopback, for demos, tests and benchmarks."),
     },
+}
+SECTIONS: dict[str, Commands] = {
+    title: {name: (f"fieldmouse.cli.{module}:command", line) for name, (module, line) in commands.items()}
+    for title, commands in _MODULES.items()
 }
 
 

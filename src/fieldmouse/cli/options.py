@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 import click
 
 from fieldmouse.api.planning import KEYWORD_SETTINGS
+from fieldmouse.cluster.client.identity import DEFAULT_CRAWL
 from fieldmouse.config import old_spellings
 from fieldmouse.config import values as units
 from fieldmouse.errors import UsageError
@@ -87,6 +89,26 @@ seed_redirects_option = click.option(
 )
 
 
+def coordinator_option(help: str) -> Callable[[F], F]:
+    """Add `--coordinator`. `ps` does not show a password that is given by the environment variable instead."""
+    return click.option(
+        "--coordinator",
+        "coordinators",
+        metavar="URL",
+        multiple=True,
+        required=True,
+        cls=RenamedOption,
+        envvar="FIELDMOUSE_COORDINATOR",
+        show_envvar=True,
+        help=help,
+    )
+
+
+def crawl_name_option(parameter: str, help: str) -> Callable[[F], F]:
+    """Add `--crawl`: the name of a crawl on the coordinator."""
+    return click.option("--crawl", parameter, metavar="NAME", default=DEFAULT_CRAWL, show_default=True, help=help)
+
+
 def open_reader(directory: Path, others: tuple[Path, ...]) -> CrawlReader | MultiCrawlReader:
     """Reader of the crawl in `directory`, together with those that `--with` names."""
     from fieldmouse.reader.crawl_reader import CrawlReader, MultiCrawlReader
@@ -94,63 +116,91 @@ def open_reader(directory: Path, others: tuple[Path, ...]) -> CrawlReader | Mult
     return MultiCrawlReader([directory, *others]) if others else CrawlReader(directory)
 
 
+class RequestOptions(TypedDict):
+    """Arguments that `request_options` adds, as typed; None if not given."""
+
+    delay: str | None
+    concurrency: str | None
+    control: str | None
+    contact: str | None
+    allow_private: bool
+    resolve: tuple[str, ...]
+    progress: str | None
+    changes: tuple[str, ...]
+
+
+class CrawlOptions(RequestOptions):
+    """Arguments that `crawl_options` adds."""
+
+    pages: str | None
+    time: str | None
+    depth: str | None
+
+
 def crawl_options(command: F) -> F:
     """Add the options of commands that start or continue a crawl."""
-    command = request_options(command)
-    for option in reversed(
-        [
-            click.option("--pages", metavar="N", help="Stop after N pages in all; 0 for no limit."),
-            click.option("--time", metavar="T", help="Stop fetching after this time, such as 10m; 0s for no limit."),
-            click.option("--depth", metavar="N", help='Follow at most N links from a seed; "none" for no limit.'),
-        ]
-    ):
-        command = option(command)
-    return command
+    return _add(
+        request_options(command),
+        click.option("--pages", metavar="N", help="Stop after N pages in all; 0 for no limit."),
+        click.option("--time", metavar="T", help="Stop fetching after this time, such as 10m; 0s for no limit."),
+        click.option("--depth", metavar="N", help='Follow at most N links from a seed; "none" for no limit.'),
+    )
 
 
 def request_options(command: F) -> F:
     """Add the options of every command that makes requests."""
-    for option in reversed(
-        [
-            click.option("--delay", metavar="T", help="Wait between two requests to one host, such as 1s or 500/h."),
-            click.option("--concurrency", metavar="N", cls=RenamedOption, help="Run at most N fetches at once."),
-            click.option("--control", metavar="MODE", help="Control the concurrency by fixed, thresholds or auto."),
-            click.option("--contact", metavar="MAIL", help="Send servers your contact address."),
-            click.option("--allow-private", is_flag=True, help="Also visit loopback and private addresses."),
-            click.option(
-                "--resolve",
-                metavar="PATTERN=ADDR[:PORT]",
-                multiple=True,
-                help="Use this address for a name, instead of DNS.",
-            ),
-            click.option("--progress", metavar="T", help="Print a progress line every T, such as 5s."),
-            click.option(
-                "--set",
-                "changes",
-                metavar="SECTION.KEY=VALUE",
-                multiple=True,
-                help="Change a setting of fieldmouse.toml, such as buffer.pages=500.",
-            ),
-        ]
-    ):
+    return _add(
+        command,
+        click.option("--delay", metavar="T", help="Wait between two requests to one host, such as 1s or 500/h."),
+        click.option("--concurrency", metavar="N", cls=RenamedOption, help="Run at most N fetches at once."),
+        click.option("--control", metavar="MODE", help="Control the concurrency by fixed, thresholds or auto."),
+        click.option("--contact", metavar="MAIL", help="Send servers your contact address."),
+        click.option("--allow-private", is_flag=True, help="Also visit loopback and private addresses."),
+        click.option(
+            "--resolve",
+            metavar="PATTERN=ADDR[:PORT]",
+            multiple=True,
+            help="Use this address for a name, instead of DNS.",
+        ),
+        click.option("--progress", metavar="T", help="Print a progress line every T, such as 5s."),
+        click.option(
+            "--set",
+            "changes",
+            metavar="SECTION.KEY=VALUE",
+            multiple=True,
+            help="Change a setting of fieldmouse.toml, such as buffer.pages=500.",
+        ),
+    )
+
+
+def _add(command: F, *options: Callable[[F], F]) -> F:
+    for option in reversed(options):
         command = option(command)
     return command
 
 
-def progress_every(given: Mapping[str, Any]) -> float | None:
+def progress_every(given: RequestOptions) -> float | None:
     """Seconds between progress lines without a terminal; None for no lines."""
-    if given["progress"] is None:
-        return None
-    try:
-        return units.seconds(given["progress"])
-    except ValueError:
-        raise UsageError(f"`--progress {given['progress']}` is no duration", "write it as 5s or 1m") from None
+    text = given["progress"]
+    return None if text is None else parse_quantity(units.seconds, text, "--progress", "duration", "5s or 1m")
 
 
-def split_settings(given: Mapping[str, Any]) -> tuple[dict[str, object], dict[str, object]]:
-    """Settings given by named options, and those given by `--set`."""
-    words = {word: given.get(word) or None for word in KEYWORD_SETTINGS}
-    return words, old_spellings.renamed(parse_set_options(given.get("changes", ())))
+def parse_quantity(
+    read: Callable[[str], float], text: str, option: str, what: str, example: str, *, allow_zero: bool = True
+) -> float:
+    """Value of an option; `read` raises ValueError if the text is no `what`."""
+    with suppress(ValueError):
+        value = read(text)
+        if value or allow_zero:
+            return value
+    raise UsageError(f"`{option} {text}` is no {what}", f"write it as {example}")
+
+
+def split_settings(given: RequestOptions, **more: object) -> tuple[dict[str, object], dict[str, object]]:
+    """Settings given by named options, with `more` of them, and those given by `--set`."""
+    named = {**given, **more}
+    words = {word: named.get(word) or None for word in KEYWORD_SETTINGS}
+    return words, old_spellings.renamed(parse_set_options(given["changes"]))
 
 
 def parse_set_options(words: Iterable[str]) -> dict[str, str]:

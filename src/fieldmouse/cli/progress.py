@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from fieldmouse.cli import console
@@ -98,18 +96,6 @@ def _rest(reading: LiveStats) -> str:
     if reading.resting:
         return f"  waits {wait} for {format_count(reading.resting, 'host')} that failed"
     return f"  next request in {wait}"
-
-
-@contextmanager
-def show_progress(
-    *, every: float | None = None, polls: bool = False, budget: float | None = None, network: bool = False
-) -> Iterator[ProgressLine]:
-    """Show a progress line while the block runs; see `ProgressLine`."""
-    progress = ProgressLine(every=every, polls=polls, budget=budget, network=network)
-    try:
-        yield progress
-    finally:
-        progress.close()
 
 
 def budget_text(seconds: float | None) -> str:

@@ -18,7 +18,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any
 
 from fieldmouse.errors import StoppedImmediately
@@ -56,9 +56,7 @@ class StopSignals:
                     self._before[number] = signal.signal(number, self._received)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, mistake: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
         self._before.clear()

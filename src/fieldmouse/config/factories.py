@@ -6,15 +6,14 @@ The crawler and `explain` make them in the same way.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import cast
 
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from fieldmouse.config.settings_file import Settings
 from fieldmouse.plugins.runner import PluginNames
 from fieldmouse.policy.noise_rules import NoiseRules
-from fieldmouse.policy.scope import NO_TRAP_RULES, Mode, Scope, SiteLimits, TrapRules
+from fieldmouse.policy.scope import NO_TRAP_RULES, Scope, SiteLimits, TrapRules
 from fieldmouse.url import Url, parse
 
 
@@ -24,21 +23,7 @@ def seeds_of(settings: Settings) -> list[Url]:
 
 
 def scope_of(settings: Settings, seeds: Iterable[Url]) -> Scope:
-    asked = settings.scope
-    return Scope.from_seeds(
-        seeds,
-        cast(Mode, asked.mode),
-        include_hosts=asked.include_hosts,
-        exclude_hosts=asked.exclude_hosts,
-        include_domains=asked.include_domains,
-        exclude_domains=asked.exclude_domains,
-        prefixes=asked.prefixes,
-        exclude_prefixes=asked.exclude_prefixes,
-        include_regex=asked.include_regex,
-        exclude_regex=asked.exclude_regex,
-        max_depth=settings.crawl.max_depth,
-        follow_seed_redirects=asked.follow_seed_redirects,
-    )
+    return Scope.from_seeds(seeds, max_depth=settings.crawl.max_depth, **asdict(settings.scope))
 
 
 def site_limits_of(settings: Settings) -> SiteLimits:
@@ -51,8 +36,7 @@ def traps_of(settings: Settings) -> TrapRules:
 
 
 def noise_of(settings: Settings) -> NoiseRules:
-    asked = settings.noise
-    return NoiseRules.of(asked.ignore, asked.only, learn=asked.learn)
+    return NoiseRules.of(**asdict(settings.noise))
 
 
 class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,12 +8,12 @@ not repeat its value.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from dataclasses import replace
 from typing import Annotated, Any
 
 from fieldmouse.config import values
 from fieldmouse.config.sections import Section
-from fieldmouse.config.values import Setting, ValueKind
+from fieldmouse.config.values import ValueKind
 from fieldmouse.errors import SettingsError, UsageError
 from fieldmouse.policy.network_options import BLANK
 from fieldmouse.url import parse
@@ -24,11 +24,8 @@ CHANNELS = ("command", "webhook", "mail", "feed", "apprise")
 PLAIN_SMTP = "smtp+plain"
 
 _ELSEWHERE = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*|file:.+")
-_SERVER = re.compile(
-    r"(smtp|smtps|smtp\+plain)://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?)(:[0-9]{1,5})?"
-)
-_ADDRESS = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]+@[A-Za-z0-9.-]+")
-_NAME_PATTERN = re.compile(r"(\*\.)?[^\s*/:]+|\[[0-9A-Fa-f:.]+\]")
+_SERVER = r"(smtp|smtps|smtp\+plain)://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?)(:[0-9]{1,5})?"
+_ADDRESS = r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]+@[A-Za-z0-9.-]+"
 _PLACE = "it must be `env:NAME` or `file:PATH`, which says where to find it"
 
 
@@ -67,21 +64,8 @@ def check_webhook_url(url: str) -> None:
         )
 
 
-def _shaped_each(pattern: re.Pattern[str]) -> Callable[[Any], tuple[str, ...]]:
-    def read(value: Any) -> tuple[str, ...]:
-        texts = values.TEXTS.read(value)
-        assert isinstance(texts, tuple)
-        if not all(pattern.fullmatch(text) for text in texts):
-            raise ValueError(value)
-        return texts
-
-    return read
-
-
-def _words(value: Any) -> tuple[str, ...]:
-    if not isinstance(value, list | tuple) or not all(word in CHANGE_KINDS for word in value):
-        raise ValueError(value)
-    return tuple(dict.fromkeys(value))
+def _change_kinds(value: Any) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(values.list_of(values.choice(*CHANGE_KINDS).read, "").read(value)))
 
 
 def _hidden_each(value: Any) -> tuple[str, ...]:
@@ -90,17 +74,19 @@ def _hidden_each(value: Any) -> tuple[str, ...]:
     return tuple(_hidden(text) for text in value)
 
 
-def _listed(accepts: str, read: Callable[[Any], object]) -> ValueKind:
-    return ValueKind(accepts, read, values.TEXTS.write, takes_bare_text=False)
+def _list_matching(pattern: str, accepts: str) -> ValueKind:
+    return values.list_of(values.text_matching(pattern, "").read, accepts)
 
 
-_kinds = _listed("a list of " + ", ".join(CHANGE_KINDS), _words)
-_hosts = _listed('a list of names, such as ["example.org", "*.example.org"]', _shaped_each(_NAME_PATTERN))
-_addresses = _listed('a list of addresses, such as ["you@example.org"]', _shaped_each(_ADDRESS))
-_services = _listed('a list of places, such as ["env:NAME"]', _hidden_each)
-_address = values.text_matching(rf"({_ADDRESS.pattern})?", 'an address, such as "fieldmouse@example.org"')
+_kinds = replace(values.TEXTS, accepts="a list of " + ", ".join(CHANGE_KINDS), read=_change_kinds)
+_hosts = _list_matching(
+    r"(\*\.)?[^\s*/:]+|\[[0-9A-Fa-f:.]+\]", 'a list of names, such as ["example.org", "*.example.org"]'
+)
+_addresses = _list_matching(_ADDRESS, 'a list of addresses, such as ["you@example.org"]')
+_services = replace(values.TEXTS, accepts='a list of places, such as ["env:NAME"]', read=_hidden_each)
+_address = values.text_matching(rf"({_ADDRESS})?", 'an address, such as "fieldmouse@example.org"')
 _server = values.text_matching(
-    rf"({_SERVER.pattern})?",
+    rf"({_SERVER})?",
     '"smtp://HOST[:PORT]" (STARTTLS), "smtps://HOST[:PORT]" (TLS) or "smtp+plain://HOST[:PORT]" (neither)',
 )
 _place = ValueKind("a URL, or where to find it", _target, values.TEXT.write, without_secrets=_blanked)
@@ -110,45 +96,38 @@ _secret = ValueKind("where to find a secret", _hidden, values.TEXT.write)
 class NotifySection(Section, frozen=True):
     """Notifications of pages that are new, changed, gone or moved (see docs/guides/notify.md)."""
 
-    kinds: Annotated[tuple[str, ...], Setting(_kinds, "changes that are sent")] = CHANGE_KINDS
+    kinds: Annotated[tuple[str, ...], _kinds, "changes that are sent"] = CHANGE_KINDS
     hosts: Annotated[
-        tuple[str, ...], Setting(_hosts, "only changes on these hosts; `*.` for all subdomains; none for all hosts")
+        tuple[str, ...], _hosts, "only changes on these hosts; `*.` for all subdomains; none for all hosts"
     ] = ()
     difference: Annotated[
-        float, Setting(values.SHARE, "do not send changed pages that differ in a smaller share of their words")
+        float, values.SHARE, "do not send changed pages that differ in a smaller share of their words"
     ] = 0.0
     command: Annotated[
         tuple[str, ...],
-        Setting(values.TEXTS, "a program and its arguments, run without a shell and with JSON on standard input"),
+        values.TEXTS,
+        "a program and its arguments, run without a shell and with JSON on standard input",
     ] = ()
-    webhook: Annotated[str, Setting(_place, "a URL to post JSON to, or env:NAME or file:PATH that holds it")] = ""
-    webhook_token: Annotated[
-        str, Setting(_secret, "env:NAME or file:PATH of the token sent as `Authorization: Bearer`")
-    ] = ""
-    batch: Annotated[
-        int, Setting(values.POSITIVE, "most changes in one post or run; 1 sends objects, more sends lists")
-    ] = 1
-    mail_to: Annotated[tuple[str, ...], Setting(_addresses, "recipients of mail")] = ()
-    mail_from: Annotated[str, Setting(_address, "sender of mail")] = ""
+    webhook: Annotated[str, _place, "a URL to post JSON to, or env:NAME or file:PATH that holds it"] = ""
+    webhook_token: Annotated[str, _secret, "env:NAME or file:PATH of the token sent as `Authorization: Bearer`"] = ""
+    batch: Annotated[int, values.POSITIVE, "most changes in one post or run; 1 sends objects, more sends lists"] = 1
+    mail_to: Annotated[tuple[str, ...], _addresses, "recipients of mail"] = ()
+    mail_from: Annotated[str, _address, "sender of mail"] = ""
     mail_server: Annotated[
-        str, Setting(_server, "smtp://HOST:PORT with STARTTLS, smtps:// with TLS, smtp+plain:// with neither")
+        str, _server, "smtp://HOST:PORT with STARTTLS, smtps:// with TLS, smtp+plain:// with neither"
     ] = ""
-    mail_user: Annotated[str, Setting(values.TEXT, "user name at the mail server")] = ""
-    mail_password: Annotated[str, Setting(_secret, "env:NAME or file:PATH of its password")] = ""
+    mail_user: Annotated[str, values.TEXT, "user name at the mail server"] = ""
+    mail_password: Annotated[str, _secret, "env:NAME or file:PATH of its password"] = ""
     mail_every: Annotated[
-        float, Setting(values.DURATION, "shortest time between two mails; each holds all changes since the last")
+        float, values.DURATION, "shortest time between two mails; each holds all changes since the last"
     ] = 3600.0
-    feed: Annotated[
-        str, Setting(values.TEXT, "an Atom file to write, relative to the crawl directory: changes.atom")
-    ] = ""
-    feed_entries: Annotated[int, Setting(values.POSITIVE, "most entries of the feed; oldest are dropped")] = 200
+    feed: Annotated[str, values.TEXT, "an Atom file to write, relative to the crawl directory: changes.atom"] = ""
+    feed_entries: Annotated[int, values.POSITIVE, "most entries of the feed; oldest are dropped"] = 200
     apprise: Annotated[
-        tuple[str, ...], Setting(_services, "env:NAME or file:PATH of Apprise URLs (needs the extra `notify`)")
+        tuple[str, ...], _services, "env:NAME or file:PATH of Apprise URLs (needs the extra `notify`)"
     ] = ()
-    timeout: Annotated[float, Setting(values.POSITIVE_DURATION, "longest time of one post, run or mail")] = 30.0
-    patience: Annotated[
-        float, Setting(values.DURATION, "how long a run waits at its end; the next run sends the rest")
-    ] = 10.0
+    timeout: Annotated[float, values.POSITIVE_DURATION, "longest time of one post, run or mail"] = 30.0
+    patience: Annotated[float, values.DURATION, "how long a run waits at its end; the next run sends the rest"] = 10.0
 
     @property
     def channels(self) -> tuple[str, ...]:

@@ -7,13 +7,12 @@ written into every new `fieldmouse.toml` and compared with `docs/settings.md` by
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 
 from fieldmouse import __version__
 from fieldmouse.config import values
-from fieldmouse.config.values import Setting, ValueKind
 from fieldmouse.errors import SettingsError
 from fieldmouse.import_string import IMPORT_NAME
 from fieldmouse.policy.distribution.registry import POLICIES
@@ -32,16 +31,13 @@ class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class CrawlSection(Section, frozen=True):
     """Seeds and limits of the crawl, and the name it crawls under."""
 
-    seeds: Annotated[
-        tuple[str, ...], Setting(values.SEEDS, "URLs to start from; URLs added later are visited too")
-    ] = ()
-    contact: Annotated[str, Setting(_contact, "your mail address or web page; sent with every request")] = ""
-    product: Annotated[str, Setting(_product, "name of the crawler in requests and in robots.txt")] = _PRODUCT
-    pages: Annotated[int, Setting(values.COUNT, "stop after this number of pages; 0 for no limit")] = 0
-    time: Annotated[float, Setting(values.DURATION, "stop after this time; 0s for no limit")] = 0.0
+    seeds: Annotated[tuple[str, ...], values.SEEDS, "URLs to start from; URLs added later are visited too"] = ()
+    contact: Annotated[str, _contact, "your mail address or web page; sent with every request"] = ""
+    product: Annotated[str, _product, "name of the crawler in requests and in robots.txt"] = _PRODUCT
+    pages: Annotated[int, values.COUNT, "stop after this number of pages; 0 for no limit"] = 0
+    time: Annotated[float, values.DURATION, "stop after this time; 0s for no limit"] = 0.0
     max_depth: Annotated[
-        int | None,
-        Setting(values.COUNT_OR_NONE, 'most links away from a seed; 0 for the seeds only, "none" for no limit'),
+        int | None, values.COUNT_OR_NONE, 'most links away from a seed; 0 for the seeds only, "none" for no limit'
     ] = None
 
     @property
@@ -59,54 +55,45 @@ class ScopeSection(Section, frozen=True):
 
     mode: Annotated[
         str,
-        Setting(
-            values.choice("page", "host", "site", "web"),
-            "the seeds, their hosts, their registered domains (all of loopback is one site), or everything",
-        ),
+        values.choice("page", "host", "site", "web"),
+        "the seeds, their hosts, their registered domains (all of loopback is one site), or everything",
     ] = "site"
     follow_seed_redirects: Annotated[
-        bool, Setting(values.FLAG, "a seed that redirects to another registered domain takes the crawl there")
+        bool, values.FLAG, "a seed that redirects to another registered domain takes the crawl there"
     ] = False
-    include_hosts: Annotated[tuple[str, ...], Setting(values.TEXTS, "more host names to crawl")] = ()
-    exclude_hosts: Annotated[tuple[str, ...], Setting(values.TEXTS, "host names never to crawl")] = ()
-    include_domains: Annotated[
-        tuple[str, ...], Setting(values.TEXTS, "more domains to crawl, with all their subdomains")
-    ] = ()
-    exclude_domains: Annotated[tuple[str, ...], Setting(values.TEXTS, "domains never to crawl")] = ()
+    include_hosts: Annotated[tuple[str, ...], values.TEXTS, "more host names to crawl"] = ()
+    exclude_hosts: Annotated[tuple[str, ...], values.TEXTS, "host names never to crawl"] = ()
+    include_domains: Annotated[tuple[str, ...], values.TEXTS, "more domains to crawl, with all their subdomains"] = ()
+    exclude_domains: Annotated[tuple[str, ...], values.TEXTS, "domains never to crawl"] = ()
     prefixes: Annotated[
-        tuple[str, ...],
-        Setting(values.TEXTS, "if any, only URLs that begin with one of these; one with a leading / is a path"),
+        tuple[str, ...], values.TEXTS, "if any, only URLs that begin with one of these; one with a leading / is a path"
     ] = ()
-    exclude_prefixes: Annotated[
-        tuple[str, ...], Setting(values.TEXTS, "leave out URLs that begin with one of these")
-    ] = ()
-    include_regex: Annotated[tuple[str, ...], Setting(values.REGEXES, "if any, only URLs that match one of these")] = ()
-    exclude_regex: Annotated[tuple[str, ...], Setting(values.REGEXES, "leave out URLs that match one of these")] = ()
+    exclude_prefixes: Annotated[tuple[str, ...], values.TEXTS, "leave out URLs that begin with one of these"] = ()
+    include_regex: Annotated[tuple[str, ...], values.REGEXES, "if any, only URLs that match one of these"] = ()
+    exclude_regex: Annotated[tuple[str, ...], values.REGEXES, "leave out URLs that match one of these"] = ()
 
 
 class PolitenessSection(Section, frozen=True):
     """Delays and back-off between requests."""
 
-    delay: Annotated[float, Setting(values.INTERVAL, "time between two requests to one host")] = 1.0
+    delay: Annotated[float, values.INTERVAL, "time between two requests to one host"] = 1.0
     address_delay: Annotated[
-        float | None, Setting(values.INTERVAL_OR_SAME, 'time between two requests to one address; "same" as delay')
+        float | None, values.INTERVAL_OR_SAME, 'time between two requests to one address; "same" as delay'
     ] = None
     obey_robots_txt: Annotated[
-        bool, Setting(values.FLAG, "fetch and obey robots.txt (RFC 9309); turn off only for your own servers")
+        bool, values.FLAG, "fetch and obey robots.txt (RFC 9309); turn off only for your own servers"
     ] = True
     crawl_delay_cap: Annotated[
-        float, Setting(values.DURATION, "longest Crawl-delay of a robots.txt; a longer one is cut to this")
+        float, values.DURATION, "longest Crawl-delay of a robots.txt; a longer one is cut to this"
     ] = 300.0
     retry_after_cap: Annotated[
-        float, Setting(values.DURATION, "longest Retry-After of a server; a longer one is cut to this")
+        float, values.DURATION, "longest Retry-After of a server; a longer one is cut to this"
     ] = 86400.0
-    backoff: Annotated[
-        float, Setting(values.DURATION, "first pause after a host fails; doubles with each failure in a row")
-    ] = 2.0
-    backoff_cap: Annotated[float, Setting(values.DURATION, "longest pause after a host fails")] = 900.0
-    patience: Annotated[
-        float, Setting(values.NUMBER, "scales the waits between retries of a URL; 0 retries at once")
-    ] = 1.0
+    backoff: Annotated[float, values.DURATION, "first pause after a host fails; doubles with each failure in a row"] = (
+        2.0
+    )
+    backoff_cap: Annotated[float, values.DURATION, "longest pause after a host fails"] = 900.0
+    patience: Annotated[float, values.NUMBER, "scales the waits between retries of a URL; 0 retries at once"] = 1.0
 
     @property
     def effective_address_delay(self) -> float:
@@ -117,58 +104,50 @@ class PolitenessSection(Section, frozen=True):
 class FetchSection(Section, frozen=True):
     """Concurrent fetches and connections."""
 
-    concurrency: Annotated[int, Setting(values.POSITIVE, "fetches at the same time, each to a different address")] = 128
-    urls_per_visit: Annotated[int, Setting(values.POSITIVE, "most URLs fetched in one visit to a host")] = 16
-    keep_alive: Annotated[
-        float, Setting(values.DURATION, "how long an idle connection is kept for the next request")
-    ] = 5.0
+    concurrency: Annotated[int, values.POSITIVE, "fetches at the same time, each to a different address"] = 128
+    urls_per_visit: Annotated[int, values.POSITIVE, "most URLs fetched in one visit to a host"] = 16
+    keep_alive: Annotated[float, values.DURATION, "how long an idle connection is kept for the next request"] = 5.0
 
 
 class LimitsSection(Section, frozen=True):
     """Limits on one server, one page or one URL."""
 
-    body: Annotated[int, Setting(values.SIZE, "longest body as sent; longer ones are truncated")] = 16 << 20
-    decoded: Annotated[int, Setting(values.SIZE, "longest body after decompression")] = 64 << 20
-    ratio: Annotated[int, Setting(values.POSITIVE, "most times its size that a body may decompress to")] = 200
-    headers: Annotated[int, Setting(values.SIZE, "longest response head")] = 64 << 10
-    connect: Annotated[float, Setting(values.DURATION, "time to connect, TLS included")] = 10.0
-    first_byte: Annotated[float, Setting(values.DURATION, "time until the first byte of the response")] = 20.0
-    total: Annotated[float, Setting(values.DURATION, "time for a whole response")] = 120.0
-    idle: Annotated[float, Setting(values.DURATION, "longest silence within a response")] = 20.0
-    min_speed: Annotated[float, Setting(values.SPEED, "lowest average speed of a response; 0 for any")] = 100.0
-    grace: Annotated[float, Setting(values.DURATION, "how long a response may be slower than that")] = 20.0
-    redirects: Annotated[int, Setting(values.COUNT, "redirects followed in a row")] = 10
-    url_length: Annotated[int, Setting(values.POSITIVE, "longest URL, in characters")] = 2000
-    pages_per_host: Annotated[int, Setting(values.COUNT, "pages stored from one host; 0 for no limit")] = 0
-    links_per_page: Annotated[
-        int, Setting(values.COUNT, "links taken from one page, sitemaps aside; 0 for no limit")
-    ] = 100_000
+    body: Annotated[int, values.SIZE, "longest body as sent; longer ones are truncated"] = 16 << 20
+    decoded: Annotated[int, values.SIZE, "longest body after decompression"] = 64 << 20
+    ratio: Annotated[int, values.POSITIVE, "most times its size that a body may decompress to"] = 200
+    headers: Annotated[int, values.SIZE, "longest response head"] = 64 << 10
+    connect: Annotated[float, values.DURATION, "time to connect, TLS included"] = 10.0
+    first_byte: Annotated[float, values.DURATION, "time until the first byte of the response"] = 20.0
+    total: Annotated[float, values.DURATION, "time for a whole response"] = 120.0
+    idle: Annotated[float, values.DURATION, "longest silence within a response"] = 20.0
+    min_speed: Annotated[float, values.SPEED, "lowest average speed of a response; 0 for any"] = 100.0
+    grace: Annotated[float, values.DURATION, "how long a response may be slower than that"] = 20.0
+    redirects: Annotated[int, values.COUNT, "redirects followed in a row"] = 10
+    url_length: Annotated[int, values.POSITIVE, "longest URL, in characters"] = 2000
+    pages_per_host: Annotated[int, values.COUNT, "pages stored from one host; 0 for no limit"] = 0
+    links_per_page: Annotated[int, values.COUNT, "links taken from one page, sitemaps aside; 0 for no limit"] = 100_000
     hosts_per_site: Annotated[
-        int, Setting(values.COUNT, "hosts of one registered domain; new ones beyond are dropped; 0 for no limit")
+        int, values.COUNT, "hosts of one registered domain; new ones beyond are dropped; 0 for no limit"
     ] = 100_000
     urls_per_site: Annotated[
-        int, Setting(values.COUNT, "URLs of one registered domain; new ones beyond are dropped; 0 for no limit")
+        int, values.COUNT, "URLs of one registered domain; new ones beyond are dropped; 0 for no limit"
     ] = 100_000_000
-    robots_txt: Annotated[int, Setting(values.SIZE, "most bytes read of a robots.txt")] = 500 << 10
-    traps: Annotated[bool, Setting(values.FLAG, "leave out URLs that look like endless calendars and mazes")] = True
+    robots_txt: Annotated[int, values.SIZE, "most bytes read of a robots.txt"] = 500 << 10
+    traps: Annotated[bool, values.FLAG, "leave out URLs that look like endless calendars and mazes"] = True
 
 
 class NetworkSection(Section, frozen=True):
     """Addresses, DNS, TLS and headers of requests."""
 
     allow_private: Annotated[
-        bool, Setting(values.FLAG, "also visit loopback, private and link-local addresses; metadata services never")
+        bool, values.FLAG, "also visit loopback, private and link-local addresses; metadata services never"
     ] = False
-    resolve: Annotated[
-        tuple[str, ...], Setting(values.RESOLVE, "addresses (and ports) of host names, used instead of DNS")
-    ] = ()
-    nameservers: Annotated[
-        tuple[str, ...], Setting(values.NAMESERVERS, "DNS servers; none for those of the system")
-    ] = ()
-    source: Annotated[str, Setting(values.SOURCE, "local address of connections; none for any")] = ""
-    tls_verify: Annotated[bool, Setting(values.FLAG, "check certificates")] = True
-    ca_file: Annotated[str, Setting(values.TEXT, "file with more certificates to trust")] = ""
-    headers: Annotated[dict[str, str], Setting(values.HEADERS, "more header lines for every request")] = {}
+    resolve: Annotated[tuple[str, ...], values.RESOLVE, "addresses (and ports) of host names, used instead of DNS"] = ()
+    nameservers: Annotated[tuple[str, ...], values.NAMESERVERS, "DNS servers; none for those of the system"] = ()
+    source: Annotated[str, values.SOURCE, "local address of connections; none for any"] = ""
+    tls_verify: Annotated[bool, values.FLAG, "check certificates"] = True
+    ca_file: Annotated[str, values.TEXT, "file with more certificates to trust"] = ""
+    headers: Annotated[dict[str, str], values.HEADERS, "more header lines for every request"] = {}
 
 
 class FrontierSection(Section, frozen=True):
@@ -176,38 +155,32 @@ class FrontierSection(Section, frozen=True):
 
     policy: Annotated[
         str,
-        Setting(
-            values.built_in_or(POLICIES, IMPORT_NAME.pattern, "package.module:Class"),
-            "how hosts are chosen for the front (see docs/tour.md)",
-        ),
+        values.built_in_or(POLICIES, IMPORT_NAME.pattern, "package.module:Class"),
+        "how hosts are chosen for the front (see docs/tour.md)",
     ] = "index"
-    delta: Annotated[
-        int, Setting(values.POSITIVE, "mice-and-elephants: a host with more URLs online is an elephant")
-    ] = 5
-    front_min: Annotated[int, Setting(values.POSITIVE, "fewest hosts kept ready to be visited")] = 64
-    front_max: Annotated[int, Setting(values.POSITIVE, "most hosts kept ready to be visited")] = 4096
+    delta: Annotated[int, values.POSITIVE, "mice-and-elephants: a host with more URLs online is an elephant"] = 5
+    front_min: Annotated[int, values.POSITIVE, "fewest hosts kept ready to be visited"] = 64
+    front_max: Annotated[int, values.POSITIVE, "most hosts kept ready to be visited"] = 4096
     sieve_run: Annotated[
-        int, Setting(values.POSITIVE, "URL hashes kept in memory until they are sorted into a file; 8 bytes each")
+        int, values.POSITIVE, "URL hashes kept in memory until they are sorted into a file; 8 bytes each"
     ] = 1_000_000
     record_decisions: Annotated[
-        int, Setting(values.SIZE, "most bytes of decisions.log, which `lab replay` reads; 0B for none")
+        int, values.SIZE, "most bytes of decisions.log, which `lab replay` reads; 0B for none"
     ] = 64 << 20
 
 
 class BufferSection(Section, frozen=True):
     """Pages fetched and not yet taken by the indexer."""
 
-    pages: Annotated[int, Setting(values.POSITIVE, "most pages in the buffer")] = 256
-    bytes: Annotated[int, Setting(values.SIZE, "most bytes in the buffer")] = 64 << 20
+    pages: Annotated[int, values.POSITIVE, "most pages in the buffer"] = 256
+    bytes: Annotated[int, values.SIZE, "most bytes in the buffer"] = 64 << 20
     when_full: Annotated[
         str,
-        Setting(
-            values.choice("auto", "wait", "lose"),
-            'fetches wait, or the page is dropped and fetched again; "auto" waits if control is fixed',
-        ),
+        values.choice("auto", "wait", "lose"),
+        'fetches wait, or the page is dropped and fetched again; "auto" waits if control is fixed',
     ] = "auto"
     obsolete_after: Annotated[
-        float | None, Setting(values.DURATION_OR_NEVER, "fetch a page again that waited longer in the buffer")
+        float | None, values.DURATION_OR_NEVER, "fetch a page again that waited longer in the buffer"
     ] = None
 
 
@@ -217,15 +190,15 @@ BALANCE_POLICIES = ("priced", "kalman", "hash", "ipmicra", "shortest-delay", "tw
 class ClusterSection(Section, frozen=True):
     """Agents that share a crawl through a coordinator (see docs/network.md); unused on one machine."""
 
-    policy: Annotated[
-        str, Setting(values.choice(*BALANCE_POLICIES), "which agent visits a host next (see docs/network.md)")
-    ] = "priced"
-    lease: Annotated[
-        float, Setting(values.POSITIVE_DURATION, "an agent without a heartbeat for this time loses its hosts")
-    ] = 15.0
-    heartbeat: Annotated[float, Setting(values.POSITIVE_DURATION, "time between two heartbeats of an agent")] = 5.0
+    policy: Annotated[str, values.choice(*BALANCE_POLICIES), "which agent visits a host next (see docs/network.md)"] = (
+        "priced"
+    )
+    lease: Annotated[float, values.POSITIVE_DURATION, "an agent without a heartbeat for this time loses its hosts"] = (
+        15.0
+    )
+    heartbeat: Annotated[float, values.POSITIVE_DURATION, "time between two heartbeats of an agent"] = 5.0
     keep_acked: Annotated[
-        bool, Setting(values.FLAG, "the coordinator stores which agent fetched what, in case a machine is lost")
+        bool, values.FLAG, "the coordinator stores which agent fetched what, in case a machine is lost"
     ] = True
 
     def check(self) -> None:
@@ -239,74 +212,65 @@ class ClusterSection(Section, frozen=True):
 
 _named = values.text_matching(f"({IMPORT_NAME.pattern})?", '"package.module:name", or "" for none')
 _prefix = values.text_matching(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", "a file name of letters, digits, dots and dashes")
-_shards = values.count_at_most(256)
+_shards = values.count_between(0, 256, "a whole number, 0 to 256")
 _heap = values.size_between(15 << 20, 4000 << 20, 'a size from "15MiB" to "4000MiB"')
 
 
 class IndexSection(Section, frozen=True):
     """Parsing and full text."""
 
-    shards: Annotated[int, Setting(_shards, "worker processes; 0 for one per core; fixed when the crawl is made")] = 0
-    heap: Annotated[int, Setting(_heap, "memory of each worker's index writer; 15MiB to 4000MiB")] = 48 << 20
-    sitemaps: Annotated[bool, Setting(values.FLAG, "read the sitemaps that robots.txt files name")] = True
-    feeds: Annotated[bool, Setting(values.FLAG, "read the feeds (RSS, Atom) that pages name, a few of each host")] = (
-        True
-    )
-    store_text: Annotated[bool, Setting(values.FLAG, "keep the text of pages in the index, for snippets")] = True
+    shards: Annotated[int, _shards, "worker processes; 0 for one per core; fixed when the crawl is made"] = 0
+    heap: Annotated[int, _heap, "memory of each worker's index writer; 15MiB to 4000MiB"] = 48 << 20
+    sitemaps: Annotated[bool, values.FLAG, "read the sitemaps that robots.txt files name"] = True
+    feeds: Annotated[bool, values.FLAG, "read the feeds (RSS, Atom) that pages name, a few of each host"] = True
+    store_text: Annotated[bool, values.FLAG, "keep the text of pages in the index, for snippets"] = True
 
 
 class ArchiveSection(Section, frozen=True):
     """The WARC files."""
 
-    warc_size: Annotated[int, Setting(values.SIZE, "start a new file after this size")] = 1 << 30
-    prefix: Annotated[str, Setting(_prefix, "prefix of file names")] = "fieldmouse"
+    warc_size: Annotated[int, values.SIZE, "start a new file after this size"] = 1 << 30
+    prefix: Annotated[str, _prefix, "prefix of file names"] = "fieldmouse"
 
 
 class PluginsSection(Section, frozen=True):
     """Your own code, by its import path (see docs/guides)."""
 
-    extract: Annotated[str, Setting(_named, "function that makes rows from a page, for `export --items`")] = ""
-    admit: Annotated[str, Setting(_named, "function that decides whether to follow a link")] = ""
-    readers: Annotated[dict[str, str], Setting(values.READERS, "functions for documents of other MIME types")] = {}
-    sign: Annotated[str, Setting(_named, "function that returns request headers, for logins and tokens")] = ""
+    extract: Annotated[str, _named, "function that makes rows from a page, for `export --items`"] = ""
+    admit: Annotated[str, _named, "function that decides whether to follow a link"] = ""
+    readers: Annotated[dict[str, str], values.READERS, "functions for documents of other MIME types"] = {}
+    sign: Annotated[str, _named, "function that returns request headers, for logins and tokens"] = ""
     sign_hosts: Annotated[
-        tuple[str, ...],
-        Setting(values.SEEDS, "hosts that get these headers, with their scheme; none for those of the seeds"),
+        tuple[str, ...], values.SEEDS, "hosts that get these headers, with their scheme; none for those of the seeds"
     ] = ()
     keep_signatures: Annotated[
-        bool,
-        Setting(values.FLAG, "write its headers, and secret ones of `network.headers`, into WARC records as they are"),
+        bool, values.FLAG, "write its headers, and secret ones of `network.headers`, into WARC records as they are"
     ] = False
-    patience: Annotated[
-        float, Setting(values.POSITIVE_DURATION, "longest time of one call; its result is lost after that")
-    ] = 5.0
-    items: Annotated[int, Setting(values.SIZE, "most bytes of rows of one page; a page with more has none")] = 1 << 20
+    patience: Annotated[float, values.POSITIVE_DURATION, "longest time of one call; its result is lost after that"] = (
+        5.0
+    )
+    items: Annotated[int, values.SIZE, "most bytes of rows of one page; a page with more has none"] = 1 << 20
 
 
 class StorageSection(Section, frozen=True):
     """Durability."""
 
     checkpoint: Annotated[
-        float, Setting(values.DURATION, "time between checkpoints; a kill repeats the fetches since the last one")
+        float, values.DURATION, "time between checkpoints; a kill repeats the fetches since the last one"
     ] = 5.0
-    min_free: Annotated[int, Setting(values.SIZE, "stop, ready to resume, when the disk has less space than this")] = (
-        1 << 30
-    )
+    min_free: Annotated[int, values.SIZE, "stop, ready to resume, when the disk has less space than this"] = 1 << 30
 
 
 class NoiseSection(Section, frozen=True):
     """Parts of a page that do not count as a change."""
 
     ignore: Annotated[
-        tuple[str, ...],
-        Setting(values.NOISE_RULES, "parts neither compared nor shown: where, css, xpath or regex, and what"),
+        tuple[str, ...], values.NOISE_RULES, "parts neither compared nor shown: where, css, xpath or regex, and what"
     ] = ()
     only: Annotated[
-        tuple[str, ...], Setting(values.NOISE_RULES, "compare only the parts that match, on sites with such a rule")
+        tuple[str, ...], values.NOISE_RULES, "compare only the parts that match, on sites with such a rule"
     ] = ()
-    learn: Annotated[
-        bool, Setting(values.FLAG, "ignore parts that differ on three polls in a row; turn off for prices")
-    ] = True
+    learn: Annotated[bool, values.FLAG, "ignore parts that differ on three polls in a row; turn off for prices"] = True
 
 
 #: Policies that can run live, because they learn their parameters from the polls.
@@ -315,49 +279,25 @@ class NoiseSection(Section, frozen=True):
 LIVE_POLICIES = ("learned", "uniform", "proportional", "harmonic", "automaton", "multiplicative")
 
 
-def _budget(value: Any) -> float | None:
-    """Read the seconds between two polls; None for no limit."""
-    if value == "none":
-        return None
-    interval = values.INTERVAL.read(value)
-    if not isinstance(interval, float) or not interval:
-        raise ValueError(value)
-    return interval
-
-
-_BUDGET = ValueKind(
-    'a rate such as "500/h", a duration such as "10s", or "none"',
-    _budget,
-    lambda value: '"none"' if value is None else values.INTERVAL.write(value),
-)
-
-
 class RefreshSection(Section, frozen=True):
     """Known pages, fetched again (see docs/refresh.md). `fieldmouse refresh` does so without `on`."""
 
-    on: Annotated[bool, Setting(values.FLAG, "poll known pages while the crawl runs; it then ends only at a limit")] = (
-        False
-    )
+    on: Annotated[bool, values.FLAG, "poll known pages while the crawl runs; it then ends only at a limit"] = False
     budget: Annotated[
-        float | None, Setting(_BUDGET, 'polls, as a rate such as "500/h"; "none" for as many as politeness allows')
+        float | None,
+        values.INTERVAL_OR_NONE,
+        'polls, as a rate such as "500/h"; "none" for as many as politeness allows',
     ] = None
     policy: Annotated[
         str,
-        Setting(
-            values.built_in_or(LIVE_POLICIES, IMPORT_NAME.pattern, "package.module:Class"),
-            "how the budget is spread over the pages (see docs/refresh.md)",
-        ),
+        values.built_in_or(LIVE_POLICIES, IMPORT_NAME.pattern, "package.module:Class"),
+        "how the budget is spread over the pages (see docs/refresh.md)",
     ] = "learned"
-    share: Annotated[
-        float, Setting(values.SHARE, "share of a host's visits that are polls while it has new URLs waiting")
-    ] = 0.5
+    share: Annotated[float, values.SHARE, "share of a host's visits that are polls while it has new URLs waiting"] = 0.5
     retry: Annotated[
-        float,
-        Setting(values.POSITIVE_DURATION, "time between two polls of a URL that is gone, moved, failed or refused"),
+        float, values.POSITIVE_DURATION, "time between two polls of a URL that is gone, moved, failed or refused"
     ] = 604800.0
-    revisits: Annotated[bool, Setting(values.FLAG, "write a WARC revisit record for a page that has not changed")] = (
-        True
-    )
+    revisits: Annotated[bool, values.FLAG, "write a WARC revisit record for a page that has not changed"] = True
 
 
 _STEP = 4
@@ -368,30 +308,25 @@ class ControlSection(Section, frozen=True):
 
     mode: Annotated[
         str,
-        Setting(
-            values.choice("fixed", "thresholds", "auto"),
-            "always `fetch.concurrency`, or fewer as the buffer fills: by your limits or by fitted ones",
-        ),
+        values.choice("fixed", "thresholds", "auto"),
+        "always `fetch.concurrency`, or fewer as the buffer fills: by your limits or by fitted ones",
     ] = "fixed"
-    robots: Annotated[
-        tuple[int, ...], Setting(values.COUNTS, "thresholds: concurrent fetches, from empty to full buffer")
-    ] = ()
+    robots: Annotated[tuple[int, ...], values.COUNTS, "thresholds: concurrent fetches, from empty to full buffer"] = ()
     limits: Annotated[
-        tuple[int, ...], Setting(values.COUNTS, "thresholds: most pages in the buffer for each of them but the last")
+        tuple[int, ...], values.COUNTS, "thresholds: most pages in the buffer for each of them but the last"
     ] = ()
     modes: Annotated[
         tuple[int, ...],
-        Setting(values.COUNTS, "auto: numbers of fetches to choose from; none for a few up to `fetch.concurrency`"),
+        values.COUNTS,
+        "auto: numbers of fetches to choose from; none for a few up to `fetch.concurrency`",
     ] = ()
-    every: Annotated[float, Setting(values.DURATION, "auto: time between two decisions")] = 60.0
-    pages: Annotated[int, Setting(values.POSITIVE, "auto: fewest pages between two decisions")] = 200
-    explore: Annotated[
-        float, Setting(values.DURATION, "auto: how long each number of fetches is tried at the start")
-    ] = 10.0
-    memory: Annotated[float, Setting(values.DURATION, "auto: age up to which measurements are used")] = 1200.0
-    trace: Annotated[
-        int, Setting(values.SIZE, "most bytes of pages.trace, to which a model can be fitted; 0 for none")
-    ] = 16 << 20
+    every: Annotated[float, values.DURATION, "auto: time between two decisions"] = 60.0
+    pages: Annotated[int, values.POSITIVE, "auto: fewest pages between two decisions"] = 200
+    explore: Annotated[float, values.DURATION, "auto: how long each number of fetches is tried at the start"] = 10.0
+    memory: Annotated[float, values.DURATION, "auto: age up to which measurements are used"] = 1200.0
+    trace: Annotated[int, values.SIZE, "most bytes of pages.trace, to which a model can be fitted; 0 for none"] = (
+        16 << 20
+    )
 
     @property
     def drops_when_full(self) -> bool:
@@ -432,13 +367,11 @@ class ControlSection(Section, frozen=True):
 class CostSection(Section, frozen=True):
     """Weights of the cost that `auto` minimises: the sum of these, each times its quantity."""
 
-    loss: Annotated[float, Setting(values.NUMBER, "a page fetched and dropped because the buffer was full")] = 1.0
-    obsolete: Annotated[float, Setting(values.NUMBER, "a page fetched and dropped because it waited too long")] = 1.0
-    response: Annotated[
-        float, Setting(values.NUMBER, "a second of average delay between fetching and indexing a page")
-    ] = 0.1
-    robots: Annotated[float, Setting(values.NUMBER, "a second of one fetch at work")] = 0.01
-    starvation: Annotated[float, Setting(values.NUMBER, "a second in which the indexer has nothing to do")] = 100.0
+    loss: Annotated[float, values.NUMBER, "a page fetched and dropped because the buffer was full"] = 1.0
+    obsolete: Annotated[float, values.NUMBER, "a page fetched and dropped because it waited too long"] = 1.0
+    response: Annotated[float, values.NUMBER, "a second of average delay between fetching and indexing a page"] = 0.1
+    robots: Annotated[float, values.NUMBER, "a second of one fetch at work"] = 0.01
+    starvation: Annotated[float, values.NUMBER, "a second in which the indexer has nothing to do"] = 100.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,8 @@ days before its owner noticed.
     settings.politeness.delay          # seconds
     settings = settings.override({"politeness.delay": "0s", "crawl.pages": 500})
 
-The structs in `sections` are the only list of settings. Their annotations say how each value is read and
-written, so there is no second list to keep in step.
-
-The structs in `sections` are the only list of settings. Their annotations say how each value is read and
-written, so there is no second list to keep in step.
+The structs in `sections` are the only list of settings. Their annotations hold the kind of each value, which reads
+and writes it, and its purpose, so there is no second list to keep in step.
 
 The settings of a crawl are stored on a server that other people and programs can write to. An agent takes
 the subject of the crawl from there, and nothing that its machine must decide: code, private addresses,
@@ -27,7 +24,6 @@ from __future__ import annotations
 import difflib
 import textwrap
 import tomllib
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
 from functools import cache
@@ -36,28 +32,9 @@ from typing import Any, TypeVar, get_type_hints
 
 import msgspec
 
-from fieldmouse.config import old_spellings
+from fieldmouse.config import old_spellings, sections
 from fieldmouse.config.notify_section import NotifySection
-from fieldmouse.config.sections import (
-    ArchiveSection,
-    BufferSection,
-    ClusterSection,
-    ControlSection,
-    CostSection,
-    CrawlSection,
-    FetchSection,
-    FrontierSection,
-    IndexSection,
-    LimitsSection,
-    NetworkSection,
-    NoiseSection,
-    PluginsSection,
-    PolitenessSection,
-    RefreshSection,
-    ScopeSection,
-    Section,
-    StorageSection,
-)
+from fieldmouse.config.sections import Section
 from fieldmouse.config.values import Setting, ValueKind
 from fieldmouse.errors import SettingsError, UsageError, shell_quoted
 
@@ -76,10 +53,7 @@ MISTAKEN_NAMES = {
 def keys_of(section: type[Section]) -> dict[str, Setting]:
     """Kind and purpose of each key of a section, in the order of the file."""
     hints = get_type_hints(section, include_extras=True)
-    return {
-        name: next(note for note in hints[name].__metadata__ if isinstance(note, Setting))
-        for name in section.__struct_fields__
-    }
+    return {name: Setting(*hints[name].__metadata__) for name in section.__struct_fields__}
 
 
 def sections_of(settings: type[msgspec.Struct]) -> dict[str, type[Section]]:
@@ -113,12 +87,11 @@ def check_section(settings: type[msgspec.Struct], section: str, table: object, w
 
 def with_values(table: S, section: str, values: Mapping[str, object], *, words: bool = False, where: str = "") -> S:
     """Copy of `table` with `values` replaced; with `words`, text may come from the command line."""
-    known = keys_of(type(table))
+    known, place = keys_of(type(table)), f" in `{where}`" if where else ""
     changed = {}
     for key, given in values.items():
         name = f"{section}.{key}"
         if key not in known:
-            place = f" in `{where}`" if where else ""
             prefix = "" if where else f"{section}."  # in a file the section is named above the key
             advice = MISTAKEN_NAMES.get(name) or _likely(
                 prefix + key, [prefix + one for one in known], f"[{section}] knows " + ", ".join(known)
@@ -129,12 +102,10 @@ def with_values(table: S, section: str, values: Mapping[str, object], *, words: 
         try:
             changed[key] = kind.read(value)
         except ValueError:
-            place = f" in `{where}`" if where else ""
             # A value that may hold a secret is not repeated.
             is_what = f"is {_shown(given)}" if kind.without_secrets is None else "cannot be read"
             raise SettingsError(f"`{name}` {is_what}{place}", f"it must be {kind.accepts}") from None
         except UsageError as refused:
-            place = f" in `{where}`" if where else ""
             raise SettingsError(f"`{name}`{place}: {refused}", refused.hint) from None
     return msgspec.structs.replace(table, **changed)
 
@@ -211,24 +182,24 @@ def _lines(settings: msgspec.Struct) -> Iterator[str]:
 class Settings(msgspec.Struct, frozen=True):
     """All settings of a crawl, by section."""
 
-    crawl: CrawlSection = CrawlSection()
-    scope: ScopeSection = ScopeSection()
-    politeness: PolitenessSection = PolitenessSection()
-    fetch: FetchSection = FetchSection()
-    limits: LimitsSection = LimitsSection()
-    network: NetworkSection = NetworkSection()
-    frontier: FrontierSection = FrontierSection()
-    buffer: BufferSection = BufferSection()
-    control: ControlSection = ControlSection()
-    cost: CostSection = CostSection()
-    index: IndexSection = IndexSection()
-    archive: ArchiveSection = ArchiveSection()
-    plugins: PluginsSection = PluginsSection()
+    crawl: sections.CrawlSection = sections.CrawlSection()
+    scope: sections.ScopeSection = sections.ScopeSection()
+    politeness: sections.PolitenessSection = sections.PolitenessSection()
+    fetch: sections.FetchSection = sections.FetchSection()
+    limits: sections.LimitsSection = sections.LimitsSection()
+    network: sections.NetworkSection = sections.NetworkSection()
+    frontier: sections.FrontierSection = sections.FrontierSection()
+    buffer: sections.BufferSection = sections.BufferSection()
+    control: sections.ControlSection = sections.ControlSection()
+    cost: sections.CostSection = sections.CostSection()
+    index: sections.IndexSection = sections.IndexSection()
+    archive: sections.ArchiveSection = sections.ArchiveSection()
+    plugins: sections.PluginsSection = sections.PluginsSection()
     notify: NotifySection = NotifySection()
-    storage: StorageSection = StorageSection()
-    refresh: RefreshSection = RefreshSection()
-    noise: NoiseSection = NoiseSection()
-    cluster: ClusterSection = ClusterSection()
+    storage: sections.StorageSection = sections.StorageSection()
+    refresh: sections.RefreshSection = sections.RefreshSection()
+    noise: sections.NoiseSection = sections.NoiseSection()
+    cluster: sections.ClusterSection = sections.ClusterSection()
 
     def override(self, dotted: Mapping[str, object]) -> Settings:
         """Copy of these settings with some values replaced, named as `section.key`.
@@ -335,8 +306,8 @@ class Authority(Enum):
     AT_MOST = "the crawl, up to what the machine allows"
 
 
-#: Settings of each decider; `section.*` is a whole section, with the keys that it will have.
-_SETTINGS_OF = {
+#: Settings of each authority; `section.*` is a whole section, with the keys that it will have.
+SETTINGS_OF_AUTHORITY = {
     Authority.CRAWL: """
         crawl.seeds crawl.contact crawl.max_depth scope.* noise.*
         limits.connect limits.first_byte limits.total limits.idle limits.min_speed limits.grace
@@ -367,22 +338,12 @@ _SETTINGS_OF = {
     Authority.AT_MOST: "limits.body limits.decoded limits.ratio limits.headers limits.robots_txt",
 }
 
-_DECIDER_OF = {name: who for who, names in _SETTINGS_OF.items() for name in names.split()}
+_AUTHORITY_OF = {name: authority for authority, names in SETTINGS_OF_AUTHORITY.items() for name in names.split()}
 
 
 def authority_over(section: str, key: str) -> Authority:
     """Who decides `section.key`; KeyError if the table lacks it."""
-    return _DECIDER_OF.get(f"{section}.*") or _DECIDER_OF[f"{section}.{key}"]
-
-
-def unlisted_settings(settings: type[msgspec.Struct]) -> list[str]:
-    """Settings that the table lacks or has twice, and entries of the table that are no settings."""
-    listed = Counter(name for names in _SETTINGS_OF.values() for name in names.split())
-    wanted = Counter[str]()
-    for section, table in sections_of(settings).items():
-        whole = f"{section}.*"
-        wanted.update([whole] if whole in listed else [f"{section}.{key}" for key in keys_of(table)])
-    return sorted(name for name in wanted | listed if wanted[name] != listed[name])
+    return _AUTHORITY_OF.get(f"{section}.*") or _AUTHORITY_OF[f"{section}.{key}"]
 
 
 def is_machine_setting(section: str, key: str) -> bool:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
@@ -145,7 +146,7 @@ class ValueKind:
     """Reader, writer and description of one kind of value."""
 
     accepts: str  # completes "it must be ..."
-    read: Callable[[Any], object]
+    read: Callable[[Any], Any]
     write: Callable[[Any], str]
     takes_bare_text: bool = True  # text on the command line is the value itself, even without quotes
     without_secrets: Callable[[Any], Any] | None = None  # removes secrets from the value, if it may hold some
@@ -171,12 +172,16 @@ _LONGEST = 1000 * 365 * 86400.0  # seconds: timers and dates can handle a thousa
 _LARGEST = (1 << 63) - 1  # bytes: the limit of file sizes and of numbers sent to workers
 
 
-def _quantity(read: Callable[[str], float | int], most: float) -> Callable[[Any], object]:
+def _require(accepted: object, value: object) -> None:
+    if not accepted:
+        raise ValueError(value)
+
+
+def _quantity(read: Callable[[str], float | int], most: float) -> Callable[[Any], Any]:
     def read_quantity(value: Any) -> object:
         if value == 0 and not isinstance(value, bool) and isinstance(value, int):
             return read("0")
-        if not isinstance(value, str):
-            raise ValueError(value)
+        _require(isinstance(value, str), value)
         quantity = read(value)
         if quantity > most:
             raise UsageError(f"{value} is too much", "give less, or the value for no limit")
@@ -189,97 +194,61 @@ def _quoted(write: Callable[[Any], str]) -> Callable[[Any], str]:
     return lambda value: json.dumps(write(value), ensure_ascii=False)
 
 
-def _count(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 63:
-        raise ValueError(value)
-    return value
+def _number(most: float) -> Callable[[Any], float]:
+    def read(value: Any) -> float:
+        _require(isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= most, value)
+        return float(value)
 
-
-def _positive(value: Any) -> int:
-    if _count(value) == 0:
-        raise ValueError(value)
-    return int(value)
-
-
-def _number(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
-        raise ValueError(value)
-    return float(value)
-
-
-def _share(value: Any) -> float:
-    share = _number(value)
-    if share > 1:
-        raise ValueError(value)
-    return share
+    return read
 
 
 def _flag(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise ValueError(value)
-    return value
+    _require(isinstance(value, bool), value)
+    return bool(value)
 
 
 def _line(value: Any) -> str:
     """Read text for a header or a file name: one line without control characters."""
-    if not isinstance(value, str) or not value.isprintable():
-        raise ValueError(value)
-    return value
+    _require(isinstance(value, str) and value.isprintable(), value)
+    return str(value)
 
 
-def _lines(value: Any) -> tuple[str, ...]:
-    if not isinstance(value, list | tuple):
-        raise ValueError(value)
-    return tuple(_line(item) for item in value)
+def _above_zero(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def read_above_zero(value: Any) -> Any:
+        quantity = read(value)
+        _require(quantity > 0, value)
+        return quantity
+
+    return read_above_zero
 
 
-def _some_time(value: Any) -> object:
-    time = _seconds(value)
-    if time == 0:
-        raise ValueError(value)
-    return time
+def _checked(check: Callable[[str], object]) -> Callable[[Any], str]:
+    """Reader of a text that `check` must accept."""
 
-
-def _counts(value: Any) -> tuple[int, ...]:
-    if not isinstance(value, list | tuple):
-        raise ValueError(value)
-    return tuple(_count(item) for item in value)
-
-
-def _each(check: Callable[[str], object]) -> Callable[[Any], tuple[str, ...]]:
-    """Reader of a list of texts, each of which `check` must accept."""
-
-    def read(value: Any) -> tuple[str, ...]:
-        texts = _lines(value)
-        for text in texts:
-            check(text)
-        return texts
+    def read(value: Any) -> str:
+        check(text := _line(value))
+        return text
 
     return read
 
 
 def _headers(value: Any) -> dict[str, str]:
-    if not isinstance(value, dict):
-        raise ValueError(value)
+    _require(isinstance(value, dict), value)
     headers = {name: _line(content) for name, content in value.items()}
     check_headers(headers)
     return headers
 
 
 def _source(value: Any) -> str:
-    if not isinstance(value, str):
-        raise ValueError(value)
+    _require(isinstance(value, str), value)
     return value and parse_source_address(value)
 
 
 def _readers(value: Any) -> dict[str, str]:
-    if not isinstance(value, dict):
-        raise ValueError(value)
+    _require(isinstance(value, dict), value)
     for mime, name in value.items():
-        if not re.fullmatch(r"[a-z0-9!#$&^_.+-]+/[a-z0-9!#$&^_.+-]+", mime):
-            raise ValueError(mime)
-        if not isinstance(name, str) or not IMPORT_NAME.fullmatch(name):
-            raise ValueError(name)
+        _require(re.fullmatch(r"[a-z0-9!#$&^_.+-]+/[a-z0-9!#$&^_.+-]+", mime), mime)
+        _require(isinstance(name, str) and IMPORT_NAME.fullmatch(name), name)
     return dict(value)
 
 
@@ -297,7 +266,7 @@ def _text(value: Any) -> str:
 
 
 def _list(value: Any) -> str:
-    return f"[{', '.join(_text(item) for item in value)}]"
+    return f"[{', '.join(map(_text, value))}]"
 
 
 def _table(value: Any) -> str:
@@ -308,8 +277,7 @@ def choice(*words: str) -> ValueKind:
     """A choice between words."""
 
     def read(value: Any) -> str:
-        if value not in words:
-            raise ValueError(value)
+        _require(value in words, value)
         return str(value)
 
     return ValueKind("one of " + ", ".join(f'"{word}"' for word in words), read, _text)
@@ -317,24 +285,23 @@ def choice(*words: str) -> ValueKind:
 
 def built_in_or(names: Collection[str], pattern: str, such_as: str) -> ValueKind:
     """One of `names`, or text that matches `pattern` and says where to find another."""
-
-    def read(value: Any) -> str:
-        if not isinstance(value, str) or (value not in names and not re.fullmatch(pattern, value)):
-            raise ValueError(value)
-        return value
-
-    return ValueKind(f'{choice(*names).accepts}, or "{such_as}" for one of your own', read, _text)
+    accepts = f'{choice(*names).accepts}, or "{such_as}" for one of your own'
+    return text_matching("|".join([*map(re.escape, names), pattern]), accepts)
 
 
 def text_matching(pattern: str, accepts: str) -> ValueKind:
     """Text that matches `pattern`."""
+    return ValueKind(accepts, _checked(lambda text: _require(re.fullmatch(pattern, text), text)), _text)
 
-    def read(value: Any) -> str:
-        if not isinstance(value, str) or not re.fullmatch(pattern, value):
-            raise ValueError(value)
-        return value
 
-    return ValueKind(accepts, read, _text)
+def list_of(read_item: Callable[[Any], object], accepts: str) -> ValueKind:
+    """A list of values that `read_item` accepts, as a tuple."""
+
+    def read(value: Any) -> object:
+        _require(isinstance(value, list | tuple), value)
+        return tuple(map(read_item, value))
+
+    return ValueKind(accepts, read, _list, takes_bare_text=False)
 
 
 _seconds = _quantity(seconds, _LONGEST)
@@ -348,12 +315,17 @@ INTERVAL_OR_SAME = ValueKind(
     _or_none("same", _interval),
     _none_as("same", _write_seconds),
 )
+INTERVAL_OR_NONE = ValueKind(
+    'a rate such as "500/h", a duration such as "10s", or "none"',
+    _or_none("none", _above_zero(_interval)),
+    _none_as("none", _write_seconds),
+)
 DURATION_OR_NEVER = ValueKind(
     'a duration above 0, such as "10s" or "2h", or "never"',
-    _or_none("never", _some_time),
+    _or_none("never", _above_zero(_seconds)),
     _none_as("never", _write_seconds),
 )
-POSITIVE_DURATION = ValueKind('a duration above 0, such as "10s" or "500ms"', _some_time, _write_seconds)
+POSITIVE_DURATION = ValueKind('a duration above 0, such as "10s" or "500ms"', _above_zero(_seconds), _write_seconds)
 SIZE = ValueKind('a size with its unit, such as "64MiB" or "10MB"', _quantity(size, _LARGEST), _quoted(write_size))
 SPEED = ValueKind('a speed, such as "100B/s" or "10KiB/s"', _quantity(speed, float(_LARGEST)), _quoted(write_speed))
 
@@ -363,54 +335,39 @@ def size_between(least: int, most: int, accepts: str) -> ValueKind:
 
     def read(value: Any) -> object:
         size = SIZE.read(value)
-        if not isinstance(size, int) or not least <= size <= most:
-            raise ValueError(value)
+        _require(least <= size <= most, value)
         return size
 
     return ValueKind(accepts, read, SIZE.write)
 
 
-COUNT = ValueKind("a whole number, 0 or more", _count, str, takes_bare_text=False)
-POSITIVE = ValueKind("a whole number, 1 or more", _positive, str, takes_bare_text=False)
-
-
-def count_at_most(most: int) -> ValueKind:
-    """A count of at most `most`."""
+def count_between(least: int, most: int, accepts: str) -> ValueKind:
+    """A whole number from `least` to `most`."""
 
     def read(value: Any) -> int:
-        if _count(value) > most:
-            raise ValueError(value)
+        _require(isinstance(value, int) and not isinstance(value, bool) and least <= value <= most, value)
         return int(value)
 
-    return ValueKind(f"a whole number, 0 to {most}", read, str, takes_bare_text=False)
+    return ValueKind(accepts, read, str, takes_bare_text=False)
 
 
+COUNT = count_between(0, _LARGEST, "a whole number, 0 or more")
+POSITIVE = count_between(1, _LARGEST, "a whole number, 1 or more")
 COUNT_OR_NONE = ValueKind(
-    'a whole number, 0 or more, or "none"', _or_none("none", _count), _none_as("none", str), takes_bare_text=False
+    'a whole number, 0 or more, or "none"', _or_none("none", COUNT.read), _none_as("none", str), takes_bare_text=False
 )
-COUNTS = ValueKind(
-    "a list of whole numbers, such as [8, 2]", _counts, lambda value: str(list(value)), takes_bare_text=False
-)
-NUMBER = ValueKind("a number, 0 or more", _number, repr, takes_bare_text=False)
-SHARE = ValueKind("a number from 0 to 1", _share, repr, takes_bare_text=False)
+COUNTS = list_of(COUNT.read, "a list of whole numbers, such as [8, 2]")
+NUMBER = ValueKind("a number, 0 or more", _number(sys.float_info.max), repr, takes_bare_text=False)
+SHARE = ValueKind("a number from 0 to 1", _number(1.0), repr, takes_bare_text=False)
 FLAG = ValueKind("true or false", _flag, lambda value: "true" if value else "false", takes_bare_text=False)
 TEXT = ValueKind("text on one line", _line, _text)
-TEXTS = ValueKind('a list of texts, such as ["a", "b"]', _lines, _list, takes_bare_text=False)
-SEEDS = ValueKind('a list of URLs, such as ["https://example.org/"]', _each(parse_seed), _list, takes_bare_text=False)
-REGEXES = ValueKind("a list of regular expressions", _each(compile_pattern), _list, takes_bare_text=False)
-NOISE_RULES = ValueKind(
-    'a list of rules, such as ["example.org css .clock"]', _each(parse_rule), _list, takes_bare_text=False
-)
-NAMESERVERS = ValueKind(
-    'a list of addresses, such as ["192.0.2.53"]', _each(parse_nameserver), _list, takes_bare_text=False
-)
+TEXTS = list_of(_line, 'a list of texts, such as ["a", "b"]')
+SEEDS = list_of(_checked(parse_seed), 'a list of URLs, such as ["https://example.org/"]')
+REGEXES = list_of(_checked(compile_pattern), "a list of regular expressions")
+NOISE_RULES = list_of(_checked(parse_rule), 'a list of rules, such as ["example.org css .clock"]')
+NAMESERVERS = list_of(_checked(parse_nameserver), 'a list of addresses, such as ["192.0.2.53"]')
 SOURCE = ValueKind('an address of this machine, such as "192.0.2.7", or ""', _source, _text)
-RESOLVE = ValueKind(
-    'a list of PATTERN=ADDRESS[:PORT], such as ["*.example.org=127.0.0.1:8000"]',
-    _each(parse_entry),
-    _list,
-    takes_bare_text=False,
-)
+RESOLVE = list_of(_checked(parse_entry), 'a list of PATTERN=ADDRESS[:PORT], such as ["*.example.org=127.0.0.1:8000"]')
 READERS = ValueKind(
     'a table of MIME types in lower case, such as {"application/pdf" = "package.module:name"}',
     _readers,

@@ -5,6 +5,3 @@ returns a `Summary`. `api` and the lab run it.
 """
 
 from __future__ import annotations
-
-from fieldmouse.crawler.retry_failed import RetryFailed as RetryFailed
-from fieldmouse.crawler.run import CrawlRun as CrawlRun

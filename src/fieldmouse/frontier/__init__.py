@@ -26,10 +26,12 @@ removes the ticket. After a temporary failure, `retry` gives the link a new tick
 time before which it must rest.
 
 A URL that is done may be fetched again: `Frontier.poll` puts it online behind the sieve
-(with a ticket marked as a poll), and its outcome is counted separately.
+(`Tickets`), and its outcome is counted separately.
 
 All of this is stored in append-only logs. `seal` notes their lengths at one moment, the
 crawler waits for the disk, and once the journal holds the note, `committed` deletes
 superseded files. After a kill, each log is cut back to the note. Then each URL is in exactly
 one of three places (ready, queued, online), or it is done; `locate_url` finds out which.
 """
+
+from __future__ import annotations

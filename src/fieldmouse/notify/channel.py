@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Protocol
 
 import msgspec
 
@@ -51,24 +50,19 @@ class SendMode:
     repeatable: bool = True  # whether a notice must be the same after a kill
 
 
-class Channel(Protocol):
+class Channel:
     """A way to deliver notices. It gets one notice at a time."""
 
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def mode(self) -> SendMode: ...
-
-    @property
-    def replay_from(self) -> int:
-        """The byte of the outcome log from which it reads again when it is reopened."""
+    name: str
+    mode: SendMode
+    replay_from = 0  # byte of the outcome log from which it reads again when it is reopened
 
     async def send(self, notice: Notice) -> DeliveryFailure | None:
         """Deliver a notice; None when the receiver has accepted it."""
+        raise NotImplementedError
 
     def close(self) -> None:
-        """Cancel a delivery in progress."""
+        """Cancel a delivery in progress, where that is possible; others are finished."""
 
 
 def one_line(text: str, most: int = LONGEST_TITLE) -> str:

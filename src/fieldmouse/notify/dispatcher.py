@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -55,27 +56,44 @@ class ChangeRange:
         ]
 
 
-def read_changes(
-    log: Path, start: int, *, length: int, baseline: Baseline | None, wanted: Callable[[Change], bool], most: int
-) -> ChangeRange:
-    """Read from byte `start` until `most` changes, `ROWS_PER_READ` rows or `length` are reached.
+@dataclass(frozen=True, slots=True)
+class ChangeSource:
+    """Outcome log and the filter of changes to send."""
 
-    Rows are not split: there may be a few changes more than `most`.
-    """
-    changes: list[Change] = []
-    offsets: list[int] = []
-    end = start
-    if start >= length:
-        return ChangeRange(start)
-    for number, (offset, record) in enumerate(records(log, start=start, length=length), 1):
-        row = decode_record(log, _decode, record)
-        matching = [change for change in changes_in(row, offset, baseline) if wanted(change)]
-        changes += matching
-        offsets += [offset] * len(matching)
-        end = offset + FRAME.size + len(record)
-        if len(changes) >= most or number >= ROWS_PER_READ:
-            break
-    return ChangeRange(end, tuple(changes), tuple(offsets))
+    log: Path
+    is_wanted: Callable[[Change], bool]
+
+    @classmethod
+    def from_settings(cls, home: CrawlDir, settings: NotifySection) -> ChangeSource:
+        return cls(home / "outcomes.log", ChangeFilter.from_settings(settings))
+
+    def read(self, start: int, length: int, baseline: Baseline | None, most: int = 1000) -> ChangeRange:
+        """Read from byte `start` until `most` changes, `ROWS_PER_READ` rows or `length` are reached.
+
+        Rows are not split: there may be a few changes more than `most`.
+        """
+        changes: list[Change] = []
+        offsets: list[int] = []
+        end = start
+        if start >= length:
+            return ChangeRange(start)
+        for number, (offset, record) in enumerate(records(self.log, start=start, length=length), 1):
+            row = decode_record(self.log, _decode, record)
+            matching = [change for change in changes_in(row, offset, baseline) if self.is_wanted(change)]
+            changes += matching
+            offsets += [offset] * len(matching)
+            end = offset + FRAME.size + len(record)
+            if len(changes) >= most or number >= ROWS_PER_READ:
+                break
+        return ChangeRange(end, tuple(changes), tuple(offsets))
+
+    def count_waiting(self, state: ChannelState, length: int, baseline: Baseline | None) -> int:
+        """Number of changes after a channel's offset."""
+        place, count = state.place, 0
+        while place < length:
+            changes = self.read(place, length, baseline)
+            place, count = changes.end, count + len(changes.changes)
+        return count
 
 
 log = logging.getLogger(__name__)
@@ -104,20 +122,12 @@ def retry_delay(tries: int, asked: float = 0.0) -> float:
     return max(min(2.0 ** min(tries - 1, 60), MAX_RETRY_DELAY), min(asked, MAX_RETRY_AFTER))
 
 
-@dataclass(frozen=True, slots=True)
-class ChangeSource:
-    """Outcome log and the filter of changes to send."""
-
-    log: Path
-    is_wanted: Callable[[Change], bool]
-
-
 class ChannelSender:
     """Sender whose `run` never returns. It lives in one event loop; only the log is read in a thread."""
 
     def __init__(self, channel: Channel, source: ChangeSource, clock: Clock, state: ChannelState):
         self._channel, self._source, self._clock = channel, source, clock
-        self._manner = channel.mode
+        self._mode = channel.mode
         self._state = state
         self._held = ChangeRange(state.place)  # read, not yet delivered
         self._length = state.place  # durable length of the log
@@ -168,11 +178,11 @@ class ChannelSender:
 
     async def run(self) -> None:
         while True:
-            stretch = await self._next()
-            for notice in stretch.notices(self._manner.max_changes):
+            changes = await self._next()
+            for notice in changes.notices(self._mode.max_changes):
                 await self._deliver(notice)
-            self._state = ChannelState(stretch.end, told_at=self._clock.now())
-            self._held = ChangeRange(stretch.end)
+            self._state = ChannelState(changes.end, told_at=self._clock.now())
+            self._held = ChangeRange(changes.end)
 
     async def _next(self) -> ChangeRange:
         """Wait for the next changes to send and until they are due."""
@@ -199,31 +209,26 @@ class ChannelSender:
 
     def _is_repeatable(self) -> bool:
         """Whether the changes would form the same notices after a kill, or need not."""
-        is_full = len(self._held.changes) >= self._manner.max_changes
-        return not self._manner.min_interval and (is_full or not self._manner.repeatable)
+        is_full = len(self._held.changes) >= self._mode.max_changes
+        return not self._mode.min_interval and (is_full or not self._mode.repeatable)
 
     def _due_at(self) -> float:
         """When the held changes are due. At the end of a run only the time since the last notice counts."""
         told_at, held_since = self._state.told_at, self._state.held_since
         # A clock that was set back must not cause a long wait.
         begun_at = min(told_at if self._ending else max(told_at, held_since), self._clock.now())
-        return begun_at + self._manner.min_interval
+        return begun_at + self._mode.min_interval
 
     async def _read_ahead(self) -> None:
         """Read until a notice is full or the log ends; with a plan, up to its end."""
         plan = self._state.planned
         end = plan or self._length
-        most = sys.maxsize if plan else self._manner.max_changes
+        most = sys.maxsize if plan else self._mode.max_changes
         while self._held.end < end and (room := most - len(self._held.changes)) > 0:
-            self._held += await asyncio.get_running_loop().run_in_executor(DaemonExecutor(), self._read, end, room)
+            read = partial(self._source.read, self._held.end, end, self._baseline, room)
+            self._held += await asyncio.get_running_loop().run_in_executor(DaemonExecutor(), read)
             if self._held.changes and not self._state.held_since:
                 self._state = msgspec.structs.replace(self._state, held_since=self._clock.now())
-
-    def _read(self, length: int, most: int) -> ChangeRange:
-        source, start = self._source, self._held.end
-        return read_changes(
-            source.log, start, length=length, baseline=self._baseline, wanted=source.is_wanted, most=most
-        )
 
     async def _deliver(self, notice: Notice) -> None:
         tries = 0
@@ -284,9 +289,9 @@ class Notifier:
         self, home: CrawlDir, last: Checkpoint | None, asked: NotifySection, channels: Sequence[Channel], clock: Clock
     ):
         self._home, self._clock, self._patience = home, clock, asked.patience
-        self._source = ChangeSource(home / "outcomes.log", ChangeFilter.from_settings(asked))
+        self._source = ChangeSource.from_settings(home, asked)
         self._channels = channels
-        self._couriers = [
+        self._senders = [
             ChannelSender(channel, self._source, clock, channel_state(channel.name, last)) for channel in channels
         ]
         # Channels that are not configured in this run keep their state for later runs.
@@ -304,13 +309,13 @@ class Notifier:
 
     def seal(self) -> Sealed[ChannelStates]:
         self._end = self._source.log.stat().st_size  # that log was sealed before us
-        self._sealed = self._sealed | {courier.name: courier.state for courier in self._couriers}
+        self._sealed = self._sealed | {sender.name: sender.state for sender in self._senders}
         return Sealed(self._sealed)
 
     def committed(self) -> None:
         if not self._tasks:
-            for courier in self._couriers:
-                task = self._tasks[courier.name] = asyncio.create_task(courier.run())
+            for sender in self._senders:
+                task = self._tasks[sender.name] = asyncio.create_task(sender.run())
                 task.add_done_callback(_log_error)
         sealed, end = self._sealed, self._end
         # A baseline is final, unless the clock was ahead when it was set.
@@ -331,8 +336,8 @@ class Notifier:
     def _announce(self, sealed: ChannelStates, end: int) -> None:
         if end >= self._announced:
             self._announced = end
-            for courier in self._couriers:
-                courier.committed(sealed[courier.name], end, self._baseline)
+            for sender in self._senders:
+                sender.committed(sealed[sender.name], end, self._baseline)
 
     def close(self) -> None:
         for task in self._tasks.values():
@@ -351,19 +356,19 @@ class Notifier:
         now = self._clock.now()
         if self._deadline is None:
             self._deadline = now + self._patience
-            for courier in self._couriers:
-                courier.begin_end_of_run()
+            for sender in self._senders:
+                sender.begin_end_of_run()
         deadline = self._deadline
-        told = not self._reading and all(self._may_be_left(courier, deadline) for courier in self._couriers)
+        told = not self._reading and all(self._may_be_left(sender, deadline) for sender in self._senders)
         return told or now >= deadline
 
     def waits_for_checkpoint(self) -> bool:
         """Whether a list or a mail waits for a checkpoint that holds its end."""
-        return any(courier.needs_checkpoint() for courier in self._couriers)
+        return any(sender.needs_checkpoint() for sender in self._senders)
 
-    def _may_be_left(self, courier: ChannelSender, deadline: float) -> bool:
-        task = self._tasks.get(courier.name)
-        return task is None or task.done() or courier.can_stop_waiting(deadline)
+    def _may_be_left(self, sender: ChannelSender, deadline: float) -> bool:
+        task = self._tasks.get(sender.name)
+        return task is None or task.done() or sender.can_stop_waiting(deadline)
 
     # -- for the summary
 
@@ -372,21 +377,9 @@ class Notifier:
         return await asyncio.get_running_loop().run_in_executor(DaemonExecutor(), self._count)
 
     def _count(self) -> dict[str, int]:
-        counts = {}
-        for courier in self._couriers:
-            count = count_waiting(self._source, courier.state, self._end, self._baseline)
-            if count:
-                counts[courier.name] = count
-        return counts
-
-
-def count_waiting(source: ChangeSource, state: ChannelState, length: int, baseline: Baseline | None) -> int:
-    """Number of changes after a channel's offset."""
-    place, count = state.place, 0
-    while place < length:
-        stretch = read_changes(source.log, place, length=length, baseline=baseline, wanted=source.is_wanted, most=1000)
-        place, count = stretch.end, count + len(stretch.changes)
-    return count
+        states = {sender.name: sender.state for sender in self._senders}
+        counts = {name: self._source.count_waiting(states[name], self._end, self._baseline) for name in states}
+        return {name: count for name, count in counts.items() if count}
 
 
 def _log_error(task: asyncio.Task[None]) -> None:

@@ -22,8 +22,7 @@ from fieldmouse.notify.channels.command import CommandChannel
 from fieldmouse.notify.channels.feed import FeedChannel
 from fieldmouse.notify.channels.mail import MailChannel
 from fieldmouse.notify.channels.webhook import WebhookChannel
-from fieldmouse.notify.dispatcher import ChangeRange, ChannelState, Notifier, channel_state, read_changes
-from fieldmouse.notify.filter import ChangeFilter
+from fieldmouse.notify.dispatcher import ChangeRange, ChangeSource, ChannelState, Notifier, channel_state
 from fieldmouse.storage.changes import sealed_baseline
 from fieldmouse.storage.checkpoint import Checkpoint
 from fieldmouse.storage.directory import CrawlDir
@@ -104,28 +103,13 @@ def build_channel(
     match name:
         case "command":
             places = (asked.webhook, asked.webhook_token, asked.mail_password, *asked.apprise)
-            return CommandChannel(
-                asked.command,
-                home=directory,
-                batch=asked.batch,
-                timeout=asked.timeout,
-                environment=environment_without(places),
-            )
+            return CommandChannel(asked, home=directory, environment=environment_without(places))
         case "webhook":
             return _webhook(directory, settings, clock)
         case "mail":
-            return MailChannel(
-                asked.mail_server,
-                sender=asked.mail_from,
-                receivers=asked.mail_to,
-                user=asked.mail_user,
-                password=read_secret("mail_password", asked.mail_password, directory) if asked.mail_user else "",
-                every=asked.mail_every,
-                timeout=asked.timeout,
-                crawl=directory.name,
-                clock=clock,
-                tls=_trust(settings, protocol=""),
-            )
+            password = read_secret("mail_password", asked.mail_password, directory) if asked.mail_user else ""
+            tls = _trust(settings, protocol="")
+            return MailChannel(asked, password=password, crawl=directory.name, clock=clock, tls=tls)
         case "feed":
             state = channel_state("feed", last)
             return FeedChannel(
@@ -145,16 +129,11 @@ def build_channel(
 
 def earlier_changes(home: CrawlDir, last: Checkpoint | None, settings: Settings, state: ChannelState) -> Notice:
     """Earlier changes of a feed: all between its first entry and its channel's offset."""
-    stretch, wanted, baseline = (
-        ChangeRange(state.since),
-        ChangeFilter.from_settings(settings.notify),
-        sealed_baseline(last),
-    )
-    while stretch.end < state.place:
-        stretch += read_changes(
-            home / "outcomes.log", stretch.end, length=state.place, baseline=baseline, wanted=wanted, most=1000
-        )
-    return Notice(stretch.changes, stretch.offsets)
+    source = ChangeSource.from_settings(home, settings.notify)
+    changes, baseline = ChangeRange(state.since), sealed_baseline(last)
+    while changes.end < state.place:
+        changes += source.read(changes.end, state.place, baseline)
+    return Notice(changes.changes, changes.offsets)
 
 
 def _webhook(directory: Path, settings: Settings, clock: Clock) -> WebhookChannel:
@@ -170,8 +149,7 @@ def _webhook(directory: Path, settings: Settings, clock: Clock) -> WebhookChanne
         url,
         token=read_secret("webhook_token", asked.webhook_token, directory) if asked.webhook_token else "",
         user_agent=settings.crawl.product,
-        batch=asked.batch,
-        timeout=asked.timeout,
+        settings=asked,
         clock=clock,
         tls=_trust(settings) if url.startswith("https") else None,
     )

@@ -16,15 +16,7 @@ from fieldmouse.config.notify_section import NotifySection, is_reference
 from fieldmouse.errors import SettingsError
 from fieldmouse.formatting import format_count
 from fieldmouse.notify.channel import Notice
-from fieldmouse.notify.dispatcher import (
-    PART,
-    ChangeSource,
-    ChannelState,
-    channel_state,
-    count_waiting,
-    sealed_channel_states,
-)
-from fieldmouse.notify.filter import ChangeFilter
+from fieldmouse.notify.dispatcher import PART, ChangeSource, ChannelState, channel_state, sealed_channel_states
 from fieldmouse.notify.setup import build_channel
 from fieldmouse.storage.changes import Change, ChangeKind, change_id, sealed_baseline
 from fieldmouse.storage.checkpoint import encode, open_journal, read_checkpoint, sealed_outcomes
@@ -55,11 +47,11 @@ def channel_reports(directory: Path) -> list[ChannelReport]:
     """Status of all configured channels, as of the last checkpoint."""
     home = CrawlDir.open(directory)
     settings, last = settings_file.load(home / "fieldmouse.toml"), read_checkpoint(home)
-    source = ChangeSource(home / "outcomes.log", ChangeFilter.from_settings(settings.notify))
+    source = ChangeSource.from_settings(home, settings.notify)
     reports = []
     for name in settings.notify.channels:
         state = channel_state(name, last)
-        waiting = count_waiting(source, state, sealed_outcomes(last), sealed_baseline(last))
+        waiting = source.count_waiting(state, sealed_outcomes(last), sealed_baseline(last))
         reports.append(ChannelReport(name, receiver_of(name, settings.notify), waiting, state.told_at))
     return reports
 
@@ -87,9 +79,7 @@ def receiver_of(name: str, asked: NotifySection) -> str:
 def skip_pending(directory: Path, name: str) -> int:
     """Drop the pending changes of a channel and return their number. Takes the lock."""
     home = CrawlDir.open(directory)
-    source = ChangeSource(
-        home / "outcomes.log", ChangeFilter.from_settings(settings_file.load(home / "fieldmouse.toml").notify)
-    )
+    source = ChangeSource.from_settings(home, settings_file.load(home / "fieldmouse.toml").notify)
     home.lock()
     try:
         journal, last = open_journal(home)
@@ -97,7 +87,7 @@ def skip_pending(directory: Path, name: str) -> int:
             if last is None or name not in sealed_channel_states(last):
                 return 0
             end, known = sealed_outcomes(last), sealed_channel_states(last)
-            count = count_waiting(source, known[name], end, sealed_baseline(last))
+            count = source.count_waiting(known[name], end, sealed_baseline(last))
             skipped = ChannelState(end, told_at=known[name].told_at, since=end)
             journal.commit(encode(last.with_part(PART, known | {name: skipped}, {})))
         finally:

@@ -8,7 +8,3 @@ of its response (`archive/record_reader.py`), and the response is parsed as the 
 reads several crawls as one, for example those of the agents of a cluster. Neither plug-ins nor any part of the
 crawler are loaded for this.
 """
-
-from fieldmouse.reader.crawl_reader import CrawlReader as CrawlReader
-from fieldmouse.reader.crawl_reader import MultiCrawlReader as MultiCrawlReader
-from fieldmouse.reader.page import StoredPage as StoredPage

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Unpack
 
 import click
 
@@ -23,25 +23,10 @@ Examples:
   fieldmouse agent east --coordinator rediss://:PASSWORD@redis.example:6380/0 --crawl news"""
 )
 @click.argument("directory", type=click.Path(path_type=Path))
-@click.option(
-    "--coordinator",
-    "coordinators",
-    cls=options.RenamedOption,
-    metavar="URL",
-    multiple=True,
-    required=True,
-    envvar=cluster_agent.COORDINATOR_VARIABLE,
-    show_envvar=True,
-    help="Use this Redis-protocol server as coordinator; repeat it to spread the sites over several.",
+@options.coordinator_option(
+    "Use this Redis-protocol server as coordinator; repeat it to spread the sites over several."
 )
-@click.option(
-    "--crawl",
-    "name",
-    metavar="NAME",
-    default=cluster_agent.DEFAULT_CRAWL,
-    show_default=True,
-    help="Join the crawl of this name.",
-)
+@options.crawl_name_option("name", "Join the crawl of this name.")
 @click.option("--seed", "seeds", metavar="URL", multiple=True, help="Start at this URL (first agent only).")
 @options.seeds_file_option
 @options.scope_option
@@ -51,7 +36,20 @@ Examples:
 @options.retry_failed_option
 @options.crawl_options
 @options.json_option
-def command(directory: Path, coordinators: tuple[str, ...], name: str, as_json: bool, **given: Any) -> int:
+def command(
+    directory: Path,
+    coordinators: tuple[str, ...],
+    name: str,
+    seeds: tuple[str, ...],
+    seeds_file: str | None,
+    scope: str | None,
+    follow_seed_redirects: bool | None,
+    balance: str | None,
+    config: Path | None,
+    retry_failed: bool,
+    as_json: bool,
+    **given: Unpack[options.CrawlOptions],
+) -> int:
     """Crawl into DIRECTORY together with other agents.
 
     The agents of a crawl share a coordinator, a Redis-protocol server that stores the
@@ -74,19 +72,19 @@ def command(directory: Path, coordinators: tuple[str, ...], name: str, as_json: 
     `fieldmouse search`, `export`, `explain` and `changes` read several directories with --with.
     """
     every = options.progress_every(given)
-    words, changes = options.split_settings(given)
-    if given["balance"] is not None:
-        changes = {"cluster.policy": given["balance"]} | changes
-    seeds = [*given["seeds"], *(crawl.read_seeds_file(given["seeds_file"]) if given["seeds_file"] else ())]
+    words, changes = options.split_settings(given, scope=scope, follow_seed_redirects=follow_seed_redirects)
+    if balance is not None:
+        changes = {"cluster.policy": balance} | changes
+    all_seeds = [*seeds, *crawl.read_seeds_file(seeds_file)]
     with console.stdout_to_stderr():
         plan = cluster_agent.plan_agent(
-            directory, coordinators, name, words, changes, seeds, given["config"], on_waiting=console.message
+            directory, coordinators, name, words, changes, all_seeds, config, on_waiting=console.message
         )
-    if seeds and plan.new:  # only for the first agent: the others take over its settings
+    if all_seeds and plan.new:  # only for the first agent: the others take over its settings
         crawl.print_notes(plan)
     try:
-        on_forgiven = resume.report_retried if given["retry_failed"] else None
-        return crawl.run_plan(plan, as_json=as_json, every=every, on_forgiven=on_forgiven)
+        on_retried = resume.report_retried if retry_failed else None
+        return crawl.run_plan(plan, as_json=as_json, every=every, on_retried=on_retried)
     except FieldmouseError as trouble:
         trouble.replace_resume_command("agent", resume_command(directory).partition(shell_quoted(directory))[2])
         raise

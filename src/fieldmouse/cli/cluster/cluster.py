@@ -14,39 +14,20 @@ import click
 
 from fieldmouse.api import cluster
 from fieldmouse.api.cluster import AgentSummary, ClusterStatus
-from fieldmouse.api.cluster_agent import COORDINATOR_VARIABLE
 from fieldmouse.cli import console, options
 from fieldmouse.cli.main import Commands, LazyGroup
-from fieldmouse.cli.options import RenamedOption
-from fieldmouse.cluster.client.identity import DEFAULT_CRAWL
 from fieldmouse.errors import CoordinatorUnreachable, shell_quoted
 from fieldmouse.formatting import format_count, join_names, sanitize
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+coordinator_option = options.coordinator_option("Connect to this coordinator; repeat it if the crawl has several.")
+
+
 def crawl_name_options(command: F) -> F:
     """Add `--coordinator` and `--crawl`, as in `fieldmouse agent`."""
-    crawl = click.option(
-        "--crawl", metavar="NAME", default=DEFAULT_CRAWL, show_default=True, help="Select the crawl of this name."
-    )
-    return coordinator_option(crawl(command))
-
-
-def coordinator_option(command: F) -> F:
-    """Add `--coordinator`."""
-    option = click.option(
-        "--coordinator",
-        "coordinators",
-        metavar="URL",
-        multiple=True,
-        required=True,
-        cls=RenamedOption,
-        envvar=COORDINATOR_VARIABLE,
-        show_envvar=True,
-        help="Connect to this coordinator; repeat it if the crawl has several.",
-    )
-    return option(command)
+    return coordinator_option(options.crawl_name_option("crawl", "Select the crawl of this name.")(command))
 
 
 @click.command(
@@ -57,7 +38,7 @@ Examples:
 @click.argument("agent")
 @crawl_name_options
 @options.json_option
-def drain(agent: str, coordinators: tuple[str, ...], crawl: str, as_json: bool) -> int:
+def drain(agent: str, coordinators: tuple[str, ...], crawl: str, as_json: bool) -> None:
     """Ask AGENT to finish its work and leave; other agents take over its hosts.
 
     Stopping it on its machine, with Ctrl-C or SIGTERM, does the same.
@@ -67,7 +48,6 @@ def drain(agent: str, coordinators: tuple[str, ...], crawl: str, as_json: bool) 
         console.print_json({"agent": agent, "draining": True})
     else:
         console.message(f"asked `{agent}` to leave; it finishes its work, gives its hosts back, and ends")
-    return 0
 
 
 @click.command(
@@ -80,7 +60,7 @@ Examples:
 @click.option("--again", is_flag=True, help="Fetch everything again that the agent had fetched.")
 @crawl_name_options
 @options.json_option
-def forget(agent: str, again: bool, coordinators: tuple[str, ...], crawl: str, as_json: bool) -> int:
+def forget(agent: str, again: bool, coordinators: tuple[str, ...], crawl: str, as_json: bool) -> None:
     """Take all hosts of AGENT from it, permanently.
 
     This happens automatically when the lease of an agent expires. Its fetched pages
@@ -98,7 +78,6 @@ def forget(agent: str, again: bool, coordinators: tuple[str, ...], crawl: str, a
     if alive and not as_json:
         console.message("its lease had not expired: if it still runs, it joins again automatically")
         console.hint(f"make a running agent leave with `fieldmouse cluster drain {shell_quoted(agent)}`")
-    return 0
 
 
 @click.command(
@@ -108,17 +87,15 @@ Examples:
 )
 @coordinator_option
 @options.json_option
-def list_crawls(coordinators: tuple[str, ...], as_json: bool) -> int:
+def list_crawls(coordinators: tuple[str, ...], as_json: bool) -> None:
     """List the names of the crawls on a coordinator, one a line."""
     names = cluster.list_crawls(coordinators)
     if as_json:
         console.print_json(names)
     else:
-        for name in names:
-            console.print_data(name)
+        console.print_lines(names)
         if not names:
             console.message("no crawl is on this coordinator yet")
-    return 0
 
 
 @click.command(
@@ -130,7 +107,7 @@ Examples:
 @click.argument("directories", metavar="DIR...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @crawl_name_options
 @options.json_option
-def rebuild(directories: tuple[Path, ...], coordinators: tuple[str, ...], crawl: str, as_json: bool) -> int:
+def rebuild(directories: tuple[Path, ...], coordinators: tuple[str, ...], crawl: str, as_json: bool) -> None:
     """Rebuild a crawl on a coordinator that has lost it, from the directories of its agents.
 
     An outdated copy of the crawl on the coordinator, which the agents refused, is
@@ -164,7 +141,6 @@ def rebuild(directories: tuple[Path, ...], coordinators: tuple[str, ...], crawl:
             f"{console.format_number(result.waiting)} waiting;"
             " start the agents again"
         )
-    return 0
 
 
 @click.command(
@@ -175,7 +151,7 @@ Examples:
 @click.argument("crawl")
 @coordinator_option
 @options.json_option
-def remove(crawl: str, coordinators: tuple[str, ...], as_json: bool) -> int:
+def remove(crawl: str, coordinators: tuple[str, ...], as_json: bool) -> None:
     """Remove CRAWL from its coordinator permanently, with its seen and waiting URLs.
 
     No agent of the crawl may run. The directories of its agents stay as they are and
@@ -190,7 +166,6 @@ def remove(crawl: str, coordinators: tuple[str, ...], as_json: bool) -> int:
             f" {console.format_number(totals.settled)} acknowledged, "
             f"{console.format_number(totals.waiting)} waiting"
         )
-    return 0
 
 
 STATUS_HEADERS = ("agent", "", "hosts", "pages", "polls", "workers", "last seen", "price", "directory")
@@ -204,15 +179,13 @@ Examples:
 )
 @crawl_name_options
 @options.json_option
-def status(coordinators: tuple[str, ...], crawl: str, as_json: bool) -> int:
+def status(coordinators: tuple[str, ...], crawl: str, as_json: bool) -> None:
     """Show the status of the crawl on a coordinator, and of each agent."""
     status = cluster.cluster_status(coordinators, crawl)
     if as_json:
         console.print_json(status)
     else:
-        for line in status_lines(status):
-            console.print_data(line)
-    return 0
+        console.print_lines(status_lines(status))
 
 
 def status_lines(status: ClusterStatus) -> list[str]:
@@ -271,7 +244,7 @@ Examples:
     "--every", metavar="SECONDS", type=click.FloatRange(0.2), default=2.0, show_default=True, help="Interval."
 )
 @options.json_option
-def top(coordinators: tuple[str, ...], crawl: str, every: float, as_json: bool) -> int:
+def top(coordinators: tuple[str, ...], crawl: str, every: float, as_json: bool) -> None:
     """Show the status of the crawl repeatedly, until it is done or you stop it.
 
     If the coordinator becomes unreachable, the command waits for it. With --json each
@@ -290,11 +263,9 @@ def top(coordinators: tuple[str, ...], crawl: str, every: float, as_json: bool) 
         if as_json:
             console.print_json(status)
         else:
-            for line in status_lines(status):
-                console.print_data(line)
-            console.print_data()
+            console.print_lines([*status_lines(status), ""])
         if status.done:
-            return 0
+            return
         time.sleep(every)
 
 

@@ -29,7 +29,7 @@ Examples:
     "--last", metavar="N", type=click.IntRange(1), default=20, show_default=True, help="Show the newest N rules."
 )
 @options.json_option
-def command(directory: Path, last: int, as_json: bool) -> int:
+def command(directory: Path, last: int, as_json: bool) -> None:
     """Show the rules for the number of fetch workers of the crawl in DIRECTORY.
 
     For each rule that `--control auto` chose, the first line has the prediction of the
@@ -38,29 +38,25 @@ def command(directory: Path, last: int, as_json: bool) -> int:
     """
     from fieldmouse.reader.crawl_reader import CrawlReader
 
-    chapters = CrawlReader(directory).control_periods()[-last:]
+    periods = CrawlReader(directory).control_periods()[-last:]
     if as_json:
-        console.print_json(chapters)
-        return 0
-    if not chapters:
+        console.print_json(periods)
+        return
+    if not periods:
         raise FieldmouseError(
             f"`{directory}` has no record of concurrency rules",
             f"choose them automatically with `fieldmouse resume {shell_quoted(directory)} --control auto`",
         )
-    rows: list[tuple[str, ...]] = [RULE_HEADERS]
-    for chapter in chapters:
-        rows += _rows(chapter)
-    for line in console.align_columns(rows, right=range(4, 9)):
-        console.print_data(line)
-    newest = chapters[-1].decision
+    rows = [RULE_HEADERS, *(row for period in periods for row in _rows(period))]
+    console.print_lines(console.align_columns(rows, right=range(4, 9)))
+    newest = periods[-1].decision
     console.message(f"newest rule: {newest.why}")
     for doubt in newest.says:
         console.message(f"  {doubt}")
-    return 0
 
 
-def _rows(chapter: ControlPeriod) -> list[tuple[str, ...]]:
-    decision, period = chapter.decision, chapter.period
+def _rows(recorded: ControlPeriod) -> list[tuple[str, ...]]:
+    decision, period = recorded.decision, recorded.period
     rule = (" ".join(map(str, decision.robots)), " ".join(map(str, decision.limits)) or "-")
     first = (console.format_time(round(decision.at)), *rule)
     rows: list[tuple[str, ...]]
@@ -74,11 +70,6 @@ def _rows(chapter: ControlPeriod) -> list[tuple[str, ...]]:
     return rows
 
 
-def _cells(fare: BufferMetrics, cost: float) -> tuple[str, ...]:
-    return (
-        f"{fare.loss:.2%}",
-        f"{fare.obsolete:.2%}",
-        f"{fare.starvation:.2%}",
-        f"{fare.response:.3g} s",
-        f"{cost:.4g}",
-    )
+def _cells(metrics: BufferMetrics, cost: float) -> tuple[str, ...]:
+    shares = (f"{share:.2%}" for share in (metrics.loss, metrics.obsolete, metrics.starvation))
+    return (*shares, f"{metrics.response:.3g} s", f"{cost:.4g}")

@@ -7,20 +7,23 @@ import gc
 import re
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Unpack
 
 import click
 import msgspec
 
-from fieldmouse import api, url
-from fieldmouse.api.planning import Plan, crawl_directory
+from fieldmouse import url
+from fieldmouse.api import planning
+from fieldmouse.api.planning import Plan
 from fieldmouse.cli import console, options, progress
 from fieldmouse.cli.signals import StopSignals
 from fieldmouse.errors import UsageError
 
 if TYPE_CHECKING:
     from fieldmouse.crawler.retry_failed import RetriedHosts
+    from fieldmouse.crawler.run import CrawlRun
 
 
 @click.command(
@@ -43,7 +46,17 @@ Examples:
 @options.config_option
 @options.crawl_options
 @options.json_option
-def command(directory: str, seeds: tuple[str, ...], as_json: bool, **given: Any) -> int:
+def command(
+    directory: str,
+    seeds: tuple[str, ...],
+    seeds_file: str | None,
+    scope: str | None,
+    follow_seed_redirects: bool | None,
+    policy: str | None,
+    config: Path | None,
+    as_json: bool,
+    **given: Unpack[options.CrawlOptions],
+) -> int:
     """Crawl websites into DIRECTORY, which must be new or empty.
 
     The default scope is "site": the crawl follows links only to hosts that share a
@@ -56,39 +69,41 @@ def command(directory: str, seeds: tuple[str, ...], as_json: bool, **given: Any)
     to continue after a stop or a kill.
     """
     every = options.progress_every(given)
-    words, changes = options.split_settings(given)
-    home = crawl_directory(directory)
-    listed = [*seeds, *(read_seeds_file(given["seeds_file"]) if given["seeds_file"] else ())]
+    words, changes = options.split_settings(
+        given, scope=scope, follow_seed_redirects=follow_seed_redirects, policy=policy
+    )
+    home = planning.crawl_directory(directory)
     with console.stdout_to_stderr():
-        plan = api.plan_new(home, words, changes, listed, given["config"])
+        plan = planning.plan_new(home, words, changes, [*seeds, *read_seeds_file(seeds_file)], config)
     print_notes(plan)
     return run_plan(plan, as_json=as_json, every=every)
 
 
 def run_plan(
-    plan: Plan, *, as_json: bool, every: float | None, on_forgiven: Callable[[RetriedHosts], None] | None = None
+    plan: Plan, *, as_json: bool, every: float | None, on_retried: Callable[[RetriedHosts], None] | None = None
 ) -> int:
     """Run the plan, show progress, print the summary, and return the exit code."""
     import uvloop
 
-    from fieldmouse import crawler  # imports most of the package, so not before the plan is known to be valid
+    # Imports most of the package, so not before the plan is known to be valid.
+    from fieldmouse.crawler.retry_failed import RetryFailed
 
     console.show_warnings()
     console.message(progress.first_line(plan.settings, str(plan.directory), plan.refresh_order))
     with StopSignals(console.urgent_message) as signals:
 
-        def opened(life: crawler.CrawlRun) -> None:
+        def opened(life: CrawlRun) -> None:
             _tune_garbage_collector()
             signals.attach_loop(asyncio.get_running_loop().call_soon_threadsafe, life.interrupt, life.stop_at_once)
 
         private = plan.settings.network.allow_private
-        mercy = crawler.RetryFailed(on_forgiven, private=private) if on_forgiven else None
+        mercy = RetryFailed(on_retried, private=private) if on_retried else None
         budget = plan.settings.refresh.budget if plan.refresh_order is not None else None
         polls, network = plan.refresh_order is not None, bool(plan.coordinators)
-        shown = progress.show_progress(every=every, polls=polls, budget=budget, network=network)
-        with shown as line, console.stdout_to_stderr():
+        line = progress.ProgressLine(every=every, polls=polls, budget=budget, network=network)
+        with closing(line), console.stdout_to_stderr():
             try:
-                summary = api.run(plan, runner=uvloop.run, on_reading=line.show, on_open=opened, mercy=mercy)
+                summary = planning.run(plan, runner=uvloop.run, on_reading=line.show, on_open=opened, mercy=mercy)
             finally:
                 signals.detach_loop()
         why, hint = _why_nothing(plan.directory) if summary.exit == 1 else ("", "")
@@ -117,7 +132,9 @@ def _tune_garbage_collector() -> None:
     gc.set_threshold(50_000, 20, 100)
 
 
-def read_seeds_file(file: str) -> list[str]:
+def read_seeds_file(file: str | None) -> list[str]:
+    if not file:
+        return []
     try:
         text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as trouble:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Unpack
 
 import click
 
-from fieldmouse import api
+from fieldmouse.api.refreshing import plan_to_refresh
 from fieldmouse.cli import console, options
 from fieldmouse.cli.crawl import crawl
 from fieldmouse.errors import FieldmouseError
@@ -29,7 +29,16 @@ Examples:
 @click.option("--continue", "rest", is_flag=True, help="Also fetch the URLs that still wait to be crawled.")
 @options.request_options
 @options.json_option
-def command(directory: Path, once: bool, rest: bool, as_json: bool, **given: Any) -> int:
+def command(
+    directory: Path,
+    budget: str | None,
+    policy: str | None,
+    once: bool,
+    time: str | None,
+    rest: bool,
+    as_json: bool,
+    **given: Unpack[options.RequestOptions],
+) -> int:
     """Keep the pages of the crawl in DIRECTORY fresh.
 
     Known pages are polled within the budget, with conditional requests. robots.txt
@@ -45,11 +54,11 @@ def command(directory: Path, once: bool, rest: bool, as_json: bool, **given: Any
     it is stopped. URLs that still wait from the crawl are fetched only with --continue.
     """
     every = options.progress_every(given)
-    polling = {f"refresh.{key}": given.pop(key) for key in ("budget", "policy")}
-    polling = {key: value for key, value in polling.items() if value is not None}
-    words, changes = options.split_settings(given)
+    polling = {"refresh.budget": budget, "refresh.policy": policy}
+    words, changes = options.split_settings(given, time=time)
+    changes = {key: value for key, value in polling.items() if value is not None} | changes
     with console.stdout_to_stderr():
-        plan = api.plan_to_refresh(directory, words, polling | changes, once=once, rest=rest)
+        plan = plan_to_refresh(directory, words, changes, once=once, rest=rest)
     try:
         return crawl.run_plan(plan, as_json=as_json, every=every)
     except FieldmouseError as trouble:

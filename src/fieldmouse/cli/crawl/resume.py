@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Unpack
 
 import click
 
-from fieldmouse import api
-from fieldmouse.api.planning import Plan
+from fieldmouse.api.planning import Plan, plan_to_resume
 from fieldmouse.cli import console, options
 from fieldmouse.cli.crawl import crawl
 from fieldmouse.config import settings_file
@@ -31,7 +30,9 @@ Examples:
 @options.retry_failed_option
 @options.crawl_options
 @options.json_option
-def command(directory: Path, seeds: tuple[str, ...], retry_failed: bool, as_json: bool, **given: Any) -> int:
+def command(
+    directory: Path, seeds: tuple[str, ...], retry_failed: bool, as_json: bool, **given: Unpack[options.CrawlOptions]
+) -> int:
     """Continue the crawl in DIRECTORY after a stop, a limit or a kill.
 
     The settings come from its fieldmouse.toml; options change them for this run only.
@@ -43,19 +44,19 @@ def command(directory: Path, seeds: tuple[str, ...], retry_failed: bool, as_json
     """
     every = options.progress_every(given)
     with console.stdout_to_stderr():
-        plan = api.plan_to_resume(directory, *options.split_settings(given), seeds)
-    _tell_lifted(plan)
-    if plan.new_seeds:
-        _tell_added(plan)
-    return crawl.run_plan(plan, as_json=as_json, every=every, on_forgiven=report_retried if retry_failed else None)
+        plan = plan_to_resume(directory, *options.split_settings(given), seeds)
+    _report_lifted_limits(plan)
+    if plan.new_seeds:  # the crawl itself notes that a changed scope applies to new links only
+        console.message(f"{format_count(len(plan.new_seeds), 'seed')} added")
+    return crawl.run_plan(plan, as_json=as_json, every=every, on_retried=report_retried if retry_failed else None)
 
 
-def report_retried(forgiven: RetriedHosts) -> None:
-    hosts, urls = format_count(forgiven.hosts, "host"), format_count(forgiven.urls, "URL")
-    console.message(f"retrying {hosts} and {urls}" if forgiven.hosts else "no failed host to retry")
+def report_retried(retried: RetriedHosts) -> None:
+    hosts, urls = format_count(retried.hosts, "host"), format_count(retried.urls, "URL")
+    console.message(f"retrying {hosts} and {urls}" if retried.hosts else "no failed host to retry")
 
 
-def _tell_lifted(plan: Plan) -> None:
+def _report_lifted_limits(plan: Plan) -> None:
     if not plan.lifted_limits:
         return
     kept = settings_file.load(plan.directory / "fieldmouse.toml").crawl
@@ -63,8 +64,3 @@ def _tell_lifted(plan: Plan) -> None:
         console.message(f"the limit of {format_count(kept.pages, 'page')} was reached; continuing without it")
     if "time" in plan.lifted_limits:
         console.message(f"the limit of {console.format_duration(kept.time)} was reached; continuing without it")
-
-
-def _tell_added(plan: Plan) -> None:
-    """Report the added seeds; the crawl itself notes that a changed scope applies to new links only."""
-    console.message(f"{format_count(len(plan.new_seeds), 'seed')} added")

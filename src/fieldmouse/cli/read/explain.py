@@ -24,7 +24,7 @@ Examples:
 @click.argument("url")
 @options.with_option
 @options.json_option
-def command(directory: Path, url: str, others: tuple[Path, ...], as_json: bool) -> int:
+def command(directory: Path, url: str, others: tuple[Path, ...], as_json: bool) -> None:
     """Show when and where URL was found, its outcomes, and the state of its host.
 
     The answer is as of the last checkpoint; the command may run while the crawl runs.
@@ -35,19 +35,14 @@ def command(directory: Path, url: str, others: tuple[Path, ...], as_json: bool) 
     typed_url = console.decode_argument(url)
     if others:
         combined = MultiCrawlReader([directory, *others]).explain(typed_url)
-        if as_json:
-            console.print_json(_plain_combined(combined))
-        for line in [] if as_json else combined.lines:
-            console.print_data(line)
-        return 0
-    explanation = CrawlReader(directory).explain(typed_url)
+        plain, lines = _plain_combined(combined), combined.lines
+    else:
+        explanation = CrawlReader(directory).explain(typed_url)
+        plain, lines = _plain(explanation), [explanation.url, *(f"  {line}" for line in explanation.says)]
     if as_json:
-        console.print_json(_plain(explanation))
-        return 0
-    console.print_data(explanation.url)
-    for sentence in explanation.says:
-        console.print_data(f"  {sentence}")
-    return 0
+        console.print_json(plain)
+    else:
+        console.print_lines(lines)
 
 
 def _plain(explanation: Explanation) -> dict[str, Any]:

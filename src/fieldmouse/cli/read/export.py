@@ -131,7 +131,7 @@ Examples:
 @options.json_option
 def command(
     directory: Path, target: str, everything: bool, items: bool, others: tuple[Path, ...], as_json: bool
-) -> int:
+) -> None:
     """Write one row per stored page of the crawl in DIRECTORY, as of its last checkpoint.
 
     A page fetched several times has one row, the newest. With --all every outcome has
@@ -155,12 +155,11 @@ def command(
     if target == "-":
         with console.data_stream() as stdout:
             writer(table, stdout)
-        return 0
+        return
     count = _write(Path(target), table, writer)
     console.message(f"wrote {console.format_count(count, what)} to `{target}`")
     if as_json:
         console.print_json({"to": target, f"{what}s": count})
-    return 0
 
 
 def _items(room: CrawlReader | MultiCrawlReader, *, everything: bool) -> Table:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -54,7 +54,9 @@ Examples:
 @click.option("--versions", is_flag=True, help="Also search old versions of pages, and pages that are gone.")
 @options.with_option
 @options.json_option
-def command(directory: Path, words: tuple[str, ...], limit: int, versions: bool, **given: Any) -> int:
+def command(
+    directory: Path, words: tuple[str, ...], limit: int, versions: bool, others: tuple[Path, ...], as_json: bool
+) -> None:
     """Search the pages of the crawl in DIRECTORY for WORDS, best match first.
 
     \b
@@ -79,21 +81,20 @@ def command(directory: Path, words: tuple[str, ...], limit: int, versions: bool,
     too; each version is a separate result. Old versions are read from the archive,
     which takes about 2 ms each.
     """
-    others = given["others"]
     query = console.decode_argument(" ".join(words))
-    room = options.open_reader(directory, others)
-    hits: Sequence[Hit] = room.search(query, limit) if not versions else ()
+    reader = options.open_reader(directory, others)
+    hits: Sequence[Hit] = reader.search(query, limit) if not versions else ()
     more: Sequence[dict[str, object]] = [{}] * len(hits)
     if versions:
-        hits = version_hits = room.search_versions(query, limit)
+        hits = version_hits = reader.search_versions(query, limit)
         more = [{"at": hit.at, "version": hit.version, "newest": hit.newest} for hit in version_hits]
-    if given["as_json"]:
+    if as_json:
         console.print_json([_plain(hit, placed=bool(others)) | extra for hit, extra in zip(hits, more, strict=True)])
-        return 0
+        return
     if not hits:
         where = " or ".join(f"`{path}`" for path in (directory, *others))
         console.message(f"no page in {where} matches: {query}")
-        return 0
+        return
     for place, (hit, version) in enumerate(zip(hits, more, strict=True), 1):
         console.print_data(f"{place:>2}. {hit.title or hit.url}")
         console.print_data(f"    {hit.url}" + (f"  in `{hit.directory}`" if others else ""))
@@ -101,7 +102,6 @@ def command(directory: Path, words: tuple[str, ...], limit: int, versions: bool,
             console.print_data(f"    version {version['version']}, {_when(version)}")
         for line in snippet_lines(hit.pieces, bold=console.use_colours()):
             console.print_sanitized(f"    {line}")
-    return 0
 
 
 def snippet_lines(pieces: Sequence[SnippetPiece], *, bold: bool) -> Iterator[str]:

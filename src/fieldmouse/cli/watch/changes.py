@@ -10,10 +10,10 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
@@ -24,7 +24,12 @@ from fieldmouse.formatting import format_percentage, format_time, sanitize
 
 if TYPE_CHECKING:
     from fieldmouse.diff.compare import Hunk
+    from fieldmouse.reader.crawl_reader import CrawlReader
+    from fieldmouse.reader.crawl_reader import MultiCrawlReader
     from fieldmouse.reader.versions import VersionDifference
+    from fieldmouse.storage.changes import Change
+
+    Crawls = CrawlReader | MultiCrawlReader
 
 
 CONTEXT_WORDS = 6  # words shown on either side of a changed word
@@ -35,19 +40,12 @@ MAX_CONTEXT_CHARS = 100  # characters shown of an unchanged block
 _RED, _GREEN, _DIM, _PLAIN = "\x1b[31m", "\x1b[32m", "\x1b[2m", "\x1b[0m"
 
 
-class _Ink:
-    """Function that colours text, or returns it as it is."""
-
-    def __init__(self, coloured: bool):
-        self._coloured = coloured
-
-    def __call__(self, colour: str, text: str) -> str:
-        return f"{colour}{text}{_PLAIN}" if self._coloured and text else text
-
-
 def difference_lines(difference: VersionDifference, *, coloured: bool) -> Iterator[str]:
     """Lines of the whole difference, with the text of the page sanitized."""
-    ink = _Ink(coloured)
+
+    def ink(colour: str, text: str) -> str:
+        return f"{colour}{text}{_PLAIN}" if coloured and text else text
+
     old, new = difference.numbers
     yield sanitize(difference.url)
     yield ink(_RED, f"--- version {old}, {format_time(round(difference.old.row.at))}")
@@ -68,7 +66,7 @@ def difference_lines(difference: VersionDifference, *, coloured: bool) -> Iterat
         last = hunk.after
 
 
-def _lines(hunk: Hunk, ink: _Ink) -> Iterator[str]:
+def _lines(hunk: Hunk, ink: Callable[[str, str], str]) -> Iterator[str]:
     if len(hunk.old) == len(hunk.new):
         for old, new in zip(hunk.old, hunk.new, strict=True):
             yield from _rewritten(old, new, ink)
@@ -79,7 +77,7 @@ def _lines(hunk: Hunk, ink: _Ink) -> Iterator[str]:
         yield ink(_GREEN, f"+ {_cut(sanitize(block), MAX_BLOCK_CHARS)}")
 
 
-def _rewritten(old: str, new: str, ink: _Ink) -> Iterator[str]:
+def _rewritten(old: str, new: str, ink: Callable[[str, str], str]) -> Iterator[str]:
     """One block that became another: shown word by word if most words stayed."""
     from fieldmouse.diff.compare import diff_segments
 
@@ -104,26 +102,15 @@ def _rewritten(old: str, new: str, ink: _Ink) -> Iterator[str]:
 
 def _between(words: list[str], *, first: bool, last: bool) -> str:
     """Unchanged words, shortened to those next to a changed word."""
-    if first:
-        kept = words[-CONTEXT_WORDS:]
-        return sanitize(" ".join(kept if len(kept) == len(words) else ["…", *kept]))
-    if last:
-        kept = words[:CONTEXT_WORDS]
-        return sanitize(" ".join(kept if len(kept) == len(words) else [*kept, "…"]))
-    if len(words) <= 2 * CONTEXT_WORDS:
-        return sanitize(" ".join(words))
-    return sanitize(" ".join([*words[:CONTEXT_WORDS], "…", *words[-CONTEXT_WORDS:]]))
+    before = [] if first else words[:CONTEXT_WORDS]
+    after = [] if last and not first else words[-CONTEXT_WORDS:]
+    kept = words if len(words) <= len(before) + len(after) else [*before, "…", *after]
+    return sanitize(" ".join(kept))
 
 
 def _cut(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
-
-if TYPE_CHECKING:
-    from fieldmouse.reader.crawl_reader import CrawlReader, MultiCrawlReader
-    from fieldmouse.storage.changes import Change
-
-    Crawls = CrawlReader | MultiCrawlReader
 
 KINDS = ("new", "changed", "gone", "moved")
 
@@ -151,7 +138,20 @@ Examples:
 @click.option("--propose-rules", "proposing", is_flag=True, help="Suggest noise rules for parts that always differ.")
 @options.with_option
 @options.json_option
-def command(directory: Path, others: tuple[Path, ...], as_json: bool, **given: Any) -> int:
+def command(
+    directory: Path,
+    since: str | None,
+    host: str | None,
+    kinds: tuple[str, ...],
+    limit: int | None,
+    diffed: str | None,
+    old: str | None,
+    new: str | None,
+    versioned: str | None,
+    proposing: bool,
+    others: tuple[Path, ...],
+    as_json: bool,
+) -> None:
     """List what changed on the sites of the crawl in DIRECTORY, oldest first.
 
     A page is new if it was found after the first crawl, or came back after it was gone.
@@ -162,65 +162,67 @@ def command(directory: Path, others: tuple[Path, ...], as_json: bool, **given: A
     With --with several crawls are read as one: a change that two of them saw is listed
     once, a page is new only if no crawl had it, and its versions are those of all.
     """
-    room = options.open_reader(directory, others)
-    diffed, versioned, proposing = given["diffed"], given["versioned"], given["proposing"]
+    reader = options.open_reader(directory, others)
     if sum(map(bool, (diffed, versioned, proposing))) > 1:
         raise UsageError("--diff, --versions and --propose-rules exclude each other", "give one of them")
-    if (given["old"] is not None or given["new"] is not None) and not diffed:
+    if (old is not None or new is not None) and not diffed:
         raise UsageError("--from and --to need --diff", "add --diff URL")
     if diffed:
-        return _show_difference(room, console.decode_argument(diffed), given["old"], given["new"], as_json)
-    if versioned:
-        return _list_versions(room, console.decode_argument(versioned), as_json)
-    if proposing:
-        return _propose(directory, others, given["host"], as_json)
-    return _list(room, given, as_json)
+        _show_difference(reader, console.decode_argument(diffed), old, new, as_json)
+    elif versioned:
+        _list_versions(reader, console.decode_argument(versioned), as_json)
+    elif proposing:
+        _propose_rules(directory, others, host, as_json)
+    else:
+        _list(reader, since, host, kinds, limit, as_json)
 
 
-def _list(room: Crawls, given: Mapping[str, Any], as_json: bool) -> int:
+def _list(
+    reader: Crawls, since: str | None, host: str | None, kinds: tuple[str, ...], limit: int | None, as_json: bool
+) -> None:
     from fieldmouse.reader.user_input import parse_time
 
-    kinds, limit = given["kinds"], given["limit"]
-    moment = None if given["since"] is None else parse_time(given["since"], time.time())
-    placed = (pair for pair in _placed(room, moment, given["host"]) if not kinds or pair[1].kind in kinds)
+    moment = None if since is None else parse_time(since, time.time())
+    placed = (pair for pair in _changes_with_directory(reader, moment, host) if not kinds or pair[1].kind in kinds)
     # Within one checkpoint the log is ordered by worker, not by time.
     changes = sorted(placed if limit is None else deque(placed, limit), key=lambda pair: pair[1].at)
     if as_json:
         console.print_json([_plain(where, change) for where, change in changes])
-        return 0
+        return
     after = f" since {console.format_time(round(moment))}" if moment is not None else ""
     if not changes:
-        rooms = _rooms(room)
-        console.message(f"no change is recorded in {_named(room)}{after}")
-        if not any(each.status().polls for each in rooms):
-            console.hint(f"no page was polled yet; poll them with `{rooms[0].poll_command}`")
-        return 0
+        readers = _readers(reader)
+        console.message(f"no change is recorded in {_quoted_paths(reader)}{after}")
+        if not any(each.status().polls for each in readers):
+            console.hint(f"no page was polled yet; poll them with `{readers[0].poll_command}`")
+        return
     for line in console.align_columns([_cells(where, change) for where, change in changes], right={2}):
         console.print_data(line[: console.terminal_width()])
     counted = Counter(change.kind.value for _, change in changes)
     console.message(
         ", ".join(f"{console.format_number(counted[kind])} {kind}" for kind in KINDS if counted[kind]) + after
     )
-    return 0
 
 
-def _placed(room: Crawls, since: float | None, host: str | None) -> Iterator[tuple[Path | None, Change]]:
+def _changes_with_directory(
+    reader: Crawls, since: float | None, host: str | None
+) -> Iterator[tuple[Path | None, Change]]:
     """Changes, each with the directory of its crawl if there are several."""
     from fieldmouse.reader.crawl_reader import MultiCrawlReader
 
-    if isinstance(room, MultiCrawlReader):
-        return room.changes_with_directory(since, host)
-    return ((None, change) for change in room.changes(since, host))
+    if isinstance(reader, MultiCrawlReader):
+        return reader.changes_with_directory(since, host)
+    return ((None, change) for change in reader.changes(since, host))
 
 
-def _rooms(room: Crawls) -> tuple[CrawlReader, ...]:
+def _readers(reader: Crawls) -> tuple[CrawlReader, ...]:
     from fieldmouse.reader.crawl_reader import MultiCrawlReader
 
-    return room.rooms if isinstance(room, MultiCrawlReader) else (room,)
+    return reader.rooms if isinstance(reader, MultiCrawlReader) else (reader,)
 
 
-def _named(room: Crawls) -> str:
-    return " or ".join(f"`{each.path}`" for each in _rooms(room))
+def _quoted_paths(reader: Crawls) -> str:
+    return " or ".join(f"`{each.path}`" for each in _readers(reader))
 
 
 def _plain(where: Path | None, change: Change) -> dict[str, object]:
@@ -235,63 +237,59 @@ def _cells(where: Path | None, change: Change) -> tuple[str, ...]:
     return cells if where is None else (*cells[:3], str(where), *cells[3:])
 
 
-def _list_versions(room: Crawls, url: str, as_json: bool) -> int:
+def _list_versions(reader: Crawls, url: str, as_json: bool) -> None:
     from fieldmouse.reader.versions import judgements_of
 
-    versions = room.versions(url)
+    versions = reader.versions(url)
     rows = []
     for number, (version, news) in enumerate(zip(versions, judgements_of(versions), strict=True), 1):
         row: dict[str, object] = {"number": number, "at": version.row.at, "url": version.url}
         row |= {"title": version.title, "size": version.size, "news": news.value or "first"}
         row |= {name: getattr(version.row, name) for name in ("difference", "warc", "offset")}
-        rows.append(row | ({"directory": str(version.directory)} if len(_rooms(room)) > 1 else {}))
+        rows.append(row | ({"directory": str(version.directory)} if len(_readers(reader)) > 1 else {}))
     if as_json:
         console.print_json(rows)
-        return 0
+        return
     if not rows:
-        console.message(f"no version of {url} is stored in {_named(room)}")
-        return 0
+        console.message(f"no version of {url} is stored in {_quoted_paths(reader)}")
+        return
     cells = []
     for row, version in zip(rows, versions, strict=True):
         at, size = console.format_time(round(version.row.at)), console.format_size(version.size)
         cells.append((str(row["number"]), at, str(row["news"]), size, version.title))
     for line in console.align_columns(cells, right={0, 3}):
         console.print_data(line[: console.terminal_width()])
-    return 0
 
 
-def _show_difference(room: Crawls, url: str, old: str | None, new: str | None, as_json: bool) -> int:
-    difference = room.difference(url, old, new)
+def _show_difference(reader: Crawls, url: str, old: str | None, new: str | None, as_json: bool) -> None:
+    difference = reader.difference(url, old, new)
     if as_json:
         versions = {"from": difference.old.row.at, "to": difference.new.row.at, "numbers": difference.numbers}
         result = {"difference": difference.share, "same": difference.same, "text": difference.hunks is not None}
         hunks = [{"old": hunk.old, "new": hunk.new} for hunk in difference.hunks or ()]
         console.print_json({"url": difference.url, **versions, **result, "hunks": hunks})
-        return 0
+        return
     for line in difference_lines(difference, coloured=console.use_colours()):
         console.print_sanitized(line)
-    return 0
 
 
-def _propose(directory: Path, others: tuple[Path, ...], host: str | None, as_json: bool) -> int:
+def _propose_rules(directory: Path, others: tuple[Path, ...], host: str | None, as_json: bool) -> None:
     from fieldmouse.reader.crawl_reader import CrawlReader
 
     if others:
         raise UsageError("rules are proposed for one crawl at a time", "leave out --with")
-    room = CrawlReader(directory)
-    proposals = room.propose_noise_rules(host)
+    reader = CrawlReader(directory)
+    proposals = reader.propose_noise_rules(host)
     if as_json:
         console.print_json(proposals)
-        return 0
+        return
     if not proposals:
         console.message("no part of a page differs at every poll, among pages polled at least four times")
-        return 0
-    console.print_data("[noise]")
-    console.print_data("ignore = [")
+        return
+    console.print_lines(["[noise]", "ignore = ["])
     for proposal in islice(proposals, 100):
         sample = " ".join(proposal.sample.split())[:80]
         console.print_data(f"  # {proposal.pages} of {proposal.looked} pages: {sample}")
         console.print_data(f"  {json.dumps(proposal.rule, ensure_ascii=False)},")
     console.print_data("]")
-    console.message(f"copy useful rules to `{room.path / 'fieldmouse.toml'}`; they apply to past changes, too")
-    return 0
+    console.message(f"copy useful rules to `{reader.path / 'fieldmouse.toml'}`; they apply to past changes, too")

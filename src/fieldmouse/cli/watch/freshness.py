@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,6 @@ import click
 
 from fieldmouse.cli import console, options
 from fieldmouse.config import values
-from fieldmouse.errors import UsageError
 
 if TYPE_CHECKING:
     from fieldmouse.reader.freshness import FreshnessReport
@@ -31,7 +31,7 @@ Examples:
 @click.option("--window", metavar="T", default="7d", show_default=True, help="Measure at most this far back.")
 @options.with_option
 @options.json_option
-def command(directory: Path, budgets: tuple[str, ...], window: str, others: tuple[Path, ...], as_json: bool) -> int:
+def command(directory: Path, budgets: tuple[str, ...], window: str, others: tuple[Path, ...], as_json: bool) -> None:
     """Show how fresh the copies in DIRECTORY are, and how useful the polls are.
 
     "Expected" is the share of copies that are current now, estimated from the
@@ -39,44 +39,21 @@ def command(directory: Path, budgets: tuple[str, ...], window: str, others: tupl
     a change is placed within the time since the previous poll. The command may run
     while the crawl runs.
     """
-    report = options.open_reader(directory, others).freshness(
-        budgets=[3600 / _interval(text) for text in budgets], window=_seconds(window)
-    )
+    read = partial(options.parse_quantity, allow_zero=False)
+    rates = [3600 / read(values.interval, text, "--budget", "rate", "--budget 500/h") for text in budgets]
+    seconds = read(values.seconds, window, "--window", "duration", "--window 7d")
+    report = options.open_reader(directory, others).freshness(budgets=rates, window=seconds)
     if as_json:
         console.print_json(report)
-        return 0
-    for line in _sentences(directory, report):
-        console.print_data(line)
+        return
+    console.print_lines(_sentences(report))
     if report.curve:
         console.print_data()
-        for line in _curve(report):
-            console.print_data(line)
-    for line in _most_polled(report):
-        console.print_data(line)
-    return 0
+        console.print_lines(_curve(report))
+    console.print_lines(_most_polled(report))
 
 
-def _interval(text: str) -> float:
-    try:
-        interval = values.interval(text)
-    except ValueError:
-        interval = 0.0
-    if not interval:
-        raise UsageError(f"`--budget {text}` is no rate", "write it as --budget 500/h")
-    return interval
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = values.seconds(text)
-    except ValueError:
-        seconds = 0.0
-    if not seconds:
-        raise UsageError(f"`--window {text}` is no duration", "write it as --window 7d")
-    return seconds
-
-
-def _sentences(directory: Path, report: FreshnessReport) -> list[str]:
+def _sentences(report: FreshnessReport) -> list[str]:
     pages = console.format_count(report.pages, "page")
     if not report.polls:
         return [f"{pages}, none of them polled yet: their changes are unknown"]
@@ -121,12 +98,8 @@ def _most_polled(report: FreshnessReport) -> list[str]:
     if report.top_hosts:
         rows = [("polls", "changes", "pages", "most polled hosts")]
         for host in report.top_hosts:
-            counts = (
-                console.format_number(host.polls),
-                console.format_number(host.changes),
-                console.format_number(host.pages),
-            )
-            rows.append((*counts, host.host))
+            polls, changes, pages = map(console.format_number, (host.polls, host.changes, host.pages))
+            rows.append((polls, changes, pages, host.host))
         lines += ["", *console.align_columns(rows, right=(0, 1, 2))]
     if report.top_pages:
         rows = [("polls", "changes", "every", "most polled pages")]

@@ -53,14 +53,16 @@ def command(directory: Path, test: str | None, skip: str | None, as_json: bool) 
 
     if skip is not None:
         count = status.skip_pending(directory, _known(skip))
-        console.print_json({"skipped": count}) if as_json else console.print_data(
-            f"{format_count(count, 'change')} skipped"
-        )
-        return 0
-    if test is None:
-        return _show_channels(directory, status.channel_reports(directory), as_json)
-    only = None if test == ALL else _known(test)
-    return _show_samples(asyncio.run(status.send_samples(directory, only)), as_json)
+        if as_json:
+            console.print_json({"skipped": count})
+        else:
+            console.print_data(f"{format_count(count, 'change')} skipped")
+    elif test is None:
+        _show_channels(directory, status.channel_reports(directory), as_json)
+    else:
+        only = None if test == ALL else _known(test)
+        return _show_samples(asyncio.run(status.send_samples(directory, only)), as_json)
+    return 0
 
 
 def _known(channel: str) -> str:
@@ -69,10 +71,10 @@ def _known(channel: str) -> str:
     return channel
 
 
-def _show_channels(directory: Path, reports: list[ChannelReport], as_json: bool) -> int:
+def _show_channels(directory: Path, reports: list[ChannelReport], as_json: bool) -> None:
     if as_json:
         console.print_json(reports)
-        return 0
+        return
     if not reports:
         raise FieldmouseError(
             f"`{directory}` has no notification channel",
@@ -82,14 +84,14 @@ def _show_channels(directory: Path, reports: list[ChannelReport], as_json: bool)
         sent = f"last sent {console.format_time(round(report.told_at))}" if report.told_at else "nothing sent yet"
         wait = f"{format_count(report.waiting, 'change')} {'waits' if report.waiting == 1 else 'wait'}"
         console.print_data(f"{report.channel:<8} {report.receiver}: {sent}, {wait}")
-    return 0
 
 
-def _show_samples(trials: list[SampleReport], as_json: bool) -> int:
+def _show_samples(samples: list[SampleReport], as_json: bool) -> int:
     if as_json:
-        console.print_json(trials)
-    for trial in trials:
-        verdict = "ok " if trial.delivered else "BAD"
-        if not as_json:
-            console.print_data(f"{verdict}  {trial.channel:<8} {trial.receiver}{': ' if trial.why else ''}{trial.why}")
-    return 0 if all(trial.delivered for trial in trials) else 1
+        console.print_json(samples)
+    else:
+        for sample in samples:
+            why = f": {sample.why}" if sample.why else ""
+            verdict = "ok " if sample.delivered else "BAD"
+            console.print_data(f"{verdict}  {sample.channel:<8} {sample.receiver}{why}")
+    return 0 if all(sample.delivered for sample in samples) else 1

@@ -34,7 +34,7 @@ Examples:
 @click.option("--anew", is_flag=True, help="Pack from scratch; by default sites stay on their nodes.")
 @options.with_option
 @options.json_option
-def command(directory: Path, capacity: float, anew: bool, others: tuple[Path, ...], as_json: bool) -> int:
+def command(directory: Path, capacity: float, anew: bool, others: tuple[Path, ...], as_json: bool) -> None:
     """Assign the sites of the crawl in DIRECTORY to as few nodes as possible.
 
     The weight of a site (a registered domain) is the number of polls an hour that
@@ -52,12 +52,10 @@ def command(directory: Path, capacity: float, anew: bool, others: tuple[Path, ..
     output_file.write_output(directory / PLAN_FILE, msgspec.json.format(msgspec.json.encode(plan), indent=1))
     if as_json:
         console.print_json(plan)
-        return 0
+        return
     for line in _sentences(plan):
         console.message(line)
-    for line in _table(plan):
-        console.print_data(line)
-    return 0
+    console.print_lines(_table(plan))
 
 
 def _sentences(plan: PackingPlan) -> list[str]:

@@ -16,7 +16,7 @@ from fieldmouse.aio import DaemonExecutor
 from fieldmouse.errors import FieldmouseError, SettingsError
 from fieldmouse.formatting import format_count
 from fieldmouse.notify import format
-from fieldmouse.notify.channel import DeliveryFailure, Notice, SendMode
+from fieldmouse.notify.channel import Channel, DeliveryFailure, Notice, SendMode
 
 
 class MissingApprise(FieldmouseError):
@@ -27,9 +27,8 @@ class MissingApprise(FieldmouseError):
         self.hint = "`pip install 'fieldmouse[notify]'`, or take `notify.apprise` out of the settings"
 
 
-class AppriseChannel:
+class AppriseChannel(Channel):
     name = "apprise"
-    replay_from = 0
 
     def __init__(self, urls: Sequence[str], *, batch: int, timeout: float, crawl: str):
         try:
@@ -57,9 +56,6 @@ class AppriseChannel:
         except TimeoutError:
             return DeliveryFailure(f"{self._number} took longer than {self._timeout:g} s")
         return None if reached else DeliveryFailure(f"not all of {self._number} could be reached")
-
-    def close(self) -> None:
-        """Nothing to cancel: a message in progress is finished."""
 
     def _send(self, notice: Notice) -> bool:
         title, text = format.subject(notice.changes, self._crawl), format.body(notice.changes)

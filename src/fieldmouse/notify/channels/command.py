@@ -14,13 +14,14 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
 from fieldmouse.aio import DaemonExecutor
-from fieldmouse.notify.channel import DeliveryFailure, Notice, SendMode, one_line
+from fieldmouse.config.notify_section import NotifySection
+from fieldmouse.notify.channel import Channel, DeliveryFailure, Notice, SendMode, one_line
 
 #: Bytes of a program's output that are kept; the rest is read and dropped.
 MAX_OUTPUT = 4 << 10
@@ -28,13 +29,13 @@ MAX_OUTPUT = 4 << 10
 _POLL_SECONDS = 0.1
 
 
-class CommandChannel:
+class CommandChannel(Channel):
     name = "command"
-    replay_from = 0
 
-    def __init__(self, words: Sequence[str], *, home: Path, batch: int, timeout: float, environment: Mapping[str, str]):
-        self._words, self._home, self._timeout, self._environment = tuple(words), home, timeout, environment
-        self.mode = SendMode(max_changes=batch)
+    def __init__(self, settings: NotifySection, *, home: Path, environment: Mapping[str, str]):
+        self._words, self._timeout = settings.command, settings.timeout
+        self._home, self._environment = home, environment
+        self.mode = SendMode(max_changes=settings.batch)
         self._stopped = threading.Event()
 
     async def send(self, notice: Notice) -> DeliveryFailure | None:

@@ -17,7 +17,7 @@ from xml.etree.ElementTree import TreeBuilder, tostring
 
 from fieldmouse.aio import DaemonExecutor
 from fieldmouse.formatting import format_percentage, format_time
-from fieldmouse.notify.channel import DeliveryFailure, Notice, SendMode, one_line, title_or_url
+from fieldmouse.notify.channel import Channel, DeliveryFailure, Notice, SendMode, one_line, title_or_url
 from fieldmouse.storage.changes import Change, ChangeKind
 from fieldmouse.storage.log import atomic_write
 
@@ -30,7 +30,7 @@ _LONGEST_URL = 8000
 Recall = Callable[[], Notice]
 
 
-class FeedChannel:
+class FeedChannel(Channel):
     name = "feed"
     mode = SendMode(max_changes=1000, repeatable=False)
 
@@ -42,17 +42,10 @@ class FeedChannel:
         self._id = as_uuid(f"feed {mark}")
         self._recall: Recall | None = recall
         self._entries: dict[str, tuple[Change, int]] = {}  # by id, oldest first
-        self._since = since
-
-    @property
-    def replay_from(self) -> int:
-        return self._since
+        self.replay_from = since
 
     async def send(self, notice: Notice) -> DeliveryFailure | None:
         return await asyncio.get_running_loop().run_in_executor(DaemonExecutor(), self._send, notice)
-
-    def close(self) -> None:
-        """Nothing to cancel: the file is written atomically."""
 
     def _send(self, notice: Notice) -> DeliveryFailure | None:
         try:
@@ -83,7 +76,7 @@ class FeedChannel:
         for oldest in list(self._entries)[: -self._most]:
             del self._entries[oldest]
         if self._entries:
-            self._since = next(iter(self._entries.values()))[1]
+            self.replay_from = next(iter(self._entries.values()))[1]
 
     def document(self) -> bytes:
         """The whole feed document."""

@@ -11,16 +11,16 @@ import asyncio
 import logging
 import smtplib
 import ssl
-from collections.abc import Sequence
 from email.message import EmailMessage
 from email.policy import SMTP
 from email.utils import formatdate
 
 from fieldmouse.aio import DaemonExecutor
 from fieldmouse.clock import Clock
+from fieldmouse.config.notify_section import NotifySection
 from fieldmouse.http.connection import tls_error_text
 from fieldmouse.notify import format
-from fieldmouse.notify.channel import DeliveryFailure, Notice, SendMode, one_line
+from fieldmouse.notify.channel import Channel, DeliveryFailure, Notice, SendMode, one_line
 
 log = logging.getLogger(__name__)
 
@@ -33,32 +33,24 @@ RefusedReceivers = dict[str, tuple[int, bytes]]
 _PORTS = {"smtp": 587, "smtps": 465, "smtp+plain": 25}
 
 
-class MailChannel:
+class MailChannel(Channel):
     name = "mail"
-    replay_from = 0
 
-    def __init__(
-        self,
-        server: str,
-        *,
-        sender: str,
-        receivers: Sequence[str],
-        user: str,
-        password: str,
-        every: float,
-        timeout: float,
-        crawl: str,
-        clock: Clock,
-        tls: ssl.SSLContext,
-    ):
-        """`server` has the format of `notify.mail_server`; without `user` there is no login."""
-        self._scheme, _, authority = server.partition("://")
+    def __init__(self, settings: NotifySection, *, password: str, crawl: str, clock: Clock, tls: ssl.SSLContext):
+        """`password` is that of `notify.mail_user`; without a user there is no login."""
+        self._scheme, _, authority = settings.mail_server.partition("://")
         name, colon, port = authority.rpartition(":") if not authority.endswith("]") else (authority, "", "")
         self._name = (name if colon else authority).strip("[]")
         self._port = int(port) if colon else _PORTS[self._scheme]
-        self._sender, self._receivers, self._user, self._password = sender, receivers, user, password
-        self._timeout, self._crawl, self._clock, self._tls = timeout, crawl, clock, tls
-        self.mode = SendMode(max_changes=MAX_CHANGES_PER_MAIL, min_interval=every)
+        self._sender, self._receivers, self._user = settings.mail_from, settings.mail_to, settings.mail_user
+        self._timeout, self._password, self._crawl, self._clock, self._tls = (
+            settings.timeout,
+            password,
+            crawl,
+            clock,
+            tls,
+        )
+        self.mode = SendMode(max_changes=MAX_CHANGES_PER_MAIL, min_interval=settings.mail_every)
         self._put_off: tuple[str, list[str]] = ("", [])  # key of a mail and the receivers still to get it
 
     async def send(self, notice: Notice) -> DeliveryFailure | None:
@@ -80,9 +72,6 @@ class MailChannel:
             return DeliveryFailure(f"{self._name} puts off {_refusals(refused)}")
         log.warning("mail: %s refuses %s; the others have it", self._name, _refusals(refused))
         return None
-
-    def close(self) -> None:
-        """Nothing to cancel: a mail in progress is finished."""
 
     def message_for(self, notice: Notice) -> EmailMessage:
         message = EmailMessage(policy=SMTP)

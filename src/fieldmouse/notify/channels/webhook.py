@@ -13,10 +13,11 @@ import ssl
 
 from fieldmouse.aio import DaemonExecutor
 from fieldmouse.clock import Clock
+from fieldmouse.config.notify_section import NotifySection
 from fieldmouse.errors import SettingsError
 from fieldmouse.http.connection import Connection, Limits, tls_error_text
 from fieldmouse.http.headers import parse_date, parse_seconds
-from fieldmouse.notify.channel import DeliveryFailure, Notice, SendMode
+from fieldmouse.notify.channel import Channel, DeliveryFailure, Notice, SendMode
 from fieldmouse.policy.network_options import check_header
 from fieldmouse.types.outcome import Response
 from fieldmouse.url import Url, host_of, hostname_of, path_of, port_of
@@ -25,9 +26,8 @@ LONGEST_ANSWER = 4 << 10
 _LIMITS = Limits(header=16 << 10)
 
 
-class WebhookChannel:
+class WebhookChannel(Channel):
     name = "webhook"
-    replay_from = 0
 
     def __init__(
         self,
@@ -35,8 +35,7 @@ class WebhookChannel:
         *,
         token: str,
         user_agent: str,
-        batch: int,
-        timeout: float,
+        settings: NotifySection,
         clock: Clock,
         tls: ssl.SSLContext | None,
     ):
@@ -45,8 +44,8 @@ class WebhookChannel:
             raise SettingsError("what `notify.webhook_token` names is not ASCII", "a token has letters and digits")
         check_header("User-Agent", user_agent)
         self._url, self._host, self._token, self._user_agent = url, host_of(url), token, user_agent
-        self._timeout, self._clock, self._tls = timeout, clock, tls
-        self.mode = SendMode(max_changes=batch)
+        self._timeout, self._clock, self._tls = settings.timeout, clock, tls
+        self.mode = SendMode(max_changes=settings.batch)
 
     async def send(self, notice: Notice) -> DeliveryFailure | None:
         try:
@@ -63,9 +62,6 @@ class WebhookChannel:
         if 200 <= answer.status < 300:
             return None
         return DeliveryFailure(f"{self._host} answered {answer.status}", self._asked_wait(answer))
-
-    def close(self) -> None:
-        """Nothing to cancel: a post in progress ends with its task."""
 
     async def _post(self, notice: Notice) -> Response | str:
         connection = await self._connect()
