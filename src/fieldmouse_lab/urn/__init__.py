@@ -18,36 +18,9 @@ Python; the four important ones also have compiled code.
 
 from __future__ import annotations
 
-from fieldmouse_lab.urn.game import Game, GameEnd, GameResult
-from fieldmouse_lab.urn.play import play, play_many, play_pure
-from fieldmouse_lab.urn.sources import (
-    Source,
-    empirical_source,
-    exponential,
-    finite_source,
-    normal,
-    poisson,
-    power,
-    uniform,
-)
-from fieldmouse_lab.urn.strategies import STRATEGIES, Strategy, strategy
-
-__all__ = [
-    "STRATEGIES",
-    "Game",
-    "GameEnd",
-    "GameResult",
-    "Source",
-    "Strategy",
-    "empirical_source",
-    "exponential",
-    "finite_source",
-    "normal",
-    "play",
-    "play_many",
-    "play_pure",
-    "poisson",
-    "power",
-    "strategy",
-    "uniform",
-]
+from fieldmouse_lab.urn.game import Game as Game
+from fieldmouse_lab.urn.play import play as play
+from fieldmouse_lab.urn.play import play_many as play_many
+from fieldmouse_lab.urn.play import play_pure as play_pure
+from fieldmouse_lab.urn.sources import power as power
+from fieldmouse_lab.urn.strategies import strategy as strategy

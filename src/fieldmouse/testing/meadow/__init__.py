@@ -11,8 +11,3 @@ what a compliant crawler will find.
 """
 
 from __future__ import annotations
-
-from fieldmouse.testing.meadow.meadow import Meadow
-from fieldmouse.testing.meadow.options import MeadowOptions
-
-__all__ = ["Meadow", "MeadowOptions"]
