@@ -19,18 +19,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from fieldmouse.policy.distribution.registry import POLICIES
-from fieldmouse_lab.catalogue import (
-    Figure,
-    Panel,
-    Progress,
-    Result,
-    Row,
-    Sample,
-    Series,
-    experiment,
-    new_row,
-    with_progress,
-)
+from fieldmouse_lab import catalogue
+from fieldmouse_lab.catalogue import Figure, Panel, Progress, Result, Row, Sample, Series, new_row
 from fieldmouse_lab.papers.bubing.games import power_law
 from fieldmouse_lab.papers.bubing.printed import GAMMAS, PLACES
 from fieldmouse_lab.urn.exact import min_draws_per_step
@@ -88,7 +78,7 @@ class Score:
 
 def scores(policies: dict[str, Strategy], gammas: tuple[float, ...], steps: int, progress: Progress) -> Iterator[Score]:
     rounds = [(name, gamma, source) for source in SOURCES for gamma in gammas for name in policies]
-    for name, gamma, source in with_progress(rounds, progress, lambda one: "{}, gamma {}, {}".format(*one)):
+    for name, gamma, source in catalogue.with_progress(rounds, progress, lambda one: "{}, gamma {}, {}".format(*one)):
         every = SOURCES[source] * steps // STEPS
         game = Game(replace(power_law(gamma), permute_every=every), PLACES, steps, policies[name])
         outcomes = play_many([game], range(1, GAMES + 1))[0]
@@ -190,7 +180,7 @@ def measure_scale(progress: Progress) -> Result:
     """Microseconds per step and megabytes, at the sizes of section 8.1."""
     play(Game(power(10, GAMMA), 1, 1, strategy("index")), 1)  # compiles the kernel before the clock starts
     rounds = [(policy, *size) for policy in SCALE_POLICIES for size in SIZES]
-    steps = with_progress(rounds, progress, lambda one: "{}, K {}, C {}".format(*one))
+    steps = catalogue.with_progress(rounds, progress, lambda one: "{}, K {}, C {}".format(*one))
     bills = [measure_cost(policy, places, hosts, SCALE_STEPS) for policy, places, hosts in steps]
     panels = (
         _cost_panel(bills, "microseconds", "microseconds per step"),
@@ -210,6 +200,6 @@ _POLICIES_TITLE = "Every policy over every law of host size, stationary and chan
 _SCALE_TITLE = "Cost of a step as hosts and places grow to 10^7 and 10^6"
 
 EXPERIMENTS = (
-    experiment("urn-beyond", _POLICIES_TITLE, compare_policies, group="beyond"),
-    experiment("urn-scale", _SCALE_TITLE, measure_scale, group="beyond", alone=True),
+    catalogue.experiment("urn-beyond", _POLICIES_TITLE, compare_policies, group="beyond"),
+    catalogue.experiment("urn-scale", _SCALE_TITLE, measure_scale, group="beyond", alone=True),
 )

@@ -16,16 +16,8 @@ from itertools import starmap
 from typing import Literal
 
 from fieldmouse_lab.catalogue import Experiment, Figure, Panel, Progress, Result, Series, experiment, with_progress
-from fieldmouse_lab.papers.bubing.games import (
-    GameCourse,
-    Queues,
-    curve,
-    expected_filling,
-    play_course,
-    play_elephants,
-    play_neutral,
-    power_law,
-)
+from fieldmouse_lab.papers.bubing import games as thesis
+from fieldmouse_lab.papers.bubing.games import GameCourse, curve, play_course, power_law
 from fieldmouse_lab.papers.bubing.printed import GAMMAS, PLACES, printed_tables
 from fieldmouse_lab.urn.sources import Source, exponential, normal, poisson, power, uniform
 from fieldmouse_lab.urn.strategies import Strategy, strategy
@@ -112,7 +104,7 @@ def draw_figure(sheet: FigureSpec, progress: Progress) -> Result:
         source = case.source()
         game = play_course(source, case.places, sheet.steps)
         played = (curve(case.label, game.t + case.places, y) for y in (game.distinct, game.new))
-        t, *filling = expected_filling(source, case.places)
+        t, *filling = thesis.expected_filling(source, case.places)
         curves.append((*played, *(curve("", t, y, "dashes") for y in filling)))
     distinct, new, expected, expected_new = zip(*curves, strict=True)
     panels = (Panel(TIME, DISTINCT, (*distinct, *expected)), Panel(TIME, P_NEW, (*new, *expected_new)))
@@ -122,7 +114,7 @@ def draw_figure(sheet: FigureSpec, progress: Progress) -> Result:
 def draw_queue_lengths(number: str, title: str, progress: Progress) -> Result:
     """Draw Figure 5.2: the number of queues with i balls, beside K / 2^(i+1) of Corollary 4.2.4."""
     places, steps = 10_000, 190_000
-    game = play_neutral(uniform(places), places, steps)
+    game = thesis.play_neutral(uniform(places), places, steps)
     series = [curve(f"N({i}, t)", game.course.t + places, game.lengths_course[:, i]) for i in range(6)]
     expected = [Series("", [places, places + steps], [places / 2 ** (i + 1)] * 2, "dashes") for i in range(6)]
     panel = Panel(TIME, "number of queues of length i", (*series, *expected))
@@ -191,9 +183,11 @@ def draw_known_elephants(
     return _figure(number, title, panels)
 
 
-def _detection_panel(gamma: float, queues: Queues, deltas: Iterable[int], title: str, costs: bool = False) -> Panel:
+def _detection_panel(
+    gamma: float, queues: thesis.Queues, deltas: Iterable[int], title: str, costs: bool = False
+) -> Panel:
     """Draw a panel of games that detect elephants while playing, one curve per delta."""
-    games = [(f"δ = {delta}", play_elephants(gamma, delta, queues).course) for delta in deltas]
+    games = [(f"δ = {delta}", thesis.play_elephants(gamma, delta, queues).course) for delta in deltas]
     if not costs:
         return _distinct_panel(games, title, start=0)
     return Panel(

@@ -15,18 +15,8 @@ from functools import cache, partial
 
 import numpy as np
 
-from fieldmouse_lab.catalogue import (
-    Figure,
-    Panel,
-    Progress,
-    Result,
-    Row,
-    Series,
-    Verdict,
-    experiment,
-    new_row,
-    with_progress,
-)
+from fieldmouse_lab import catalogue
+from fieldmouse_lab.catalogue import Figure, Panel, Progress, Result, Row, Series, Verdict, new_row
 from fieldmouse_lab.network.environment import TripReading
 from fieldmouse_lab.network.play import RULES, NetworkCourse, NetworkSetting, Shock, play_course, play_network
 from fieldmouse_lab.papers.network import printed as thesis
@@ -97,7 +87,7 @@ def _in_other_readings(
 
 def exchanges(progress: Progress, seeds: tuple[int, ...] = SEEDS) -> Result:
     """Number of moves of hosts between agents, in the thesis' ten runs."""
-    runs = with_progress(RUNS, progress, lambda one: one.name)
+    runs = catalogue.with_progress(RUNS, progress, lambda one: one.name)
     rows = [_compare(one, "exchanges", float(one.exchanges), 0.0, seeds, _THEIRS) for one in runs]
     literal = _course(RUNS[0], TripReading.LITERAL, seeds).exchanges
     rows.append(new_row("exchanges of experiment 1, literal reading", literal.tolist()))
@@ -117,7 +107,7 @@ def levels(environment: str, progress: Progress, seeds: tuple[int, ...] = SEEDS)
     """Compare the levels in the text and draw Figures 7.2 and 7.4 (Small), 7.3 and 7.5 (Large)."""
     runs = [one for one in RUNS if one.environment == environment]
     rows: list[Row] = []
-    for one in with_progress(runs, progress, lambda one: one.name):
+    for one in catalogue.with_progress(runs, progress, lambda one: one.name):
         found = _course(one, TripReading.CALIBRATED, seeds)
         for what, printed, values in (("rate", one.rate, found.rate), ("fairness", one.fairness, found.fairness)):
             if printed is None:
@@ -165,7 +155,7 @@ def policies(progress: Progress, seeds: tuple[int, ...] = FRESH_SEEDS) -> Result
     """Shares of the throughput of the best division of equal visits."""
     rows: list[Row] = []
     cases = [(policy, times, reading) for times in (1, 10) for reading in TripReading for policy in RULES]
-    for policy, times, reading in with_progress(cases, progress, lambda case: case[0]):
+    for policy, times, reading in catalogue.with_progress(cases, progress, lambda case: case[0]):
         found = [play_network(NetworkSetting(policy, times=times, reading=reading), seed) for seed in seeds]
         name = f"{policy}, {'Small' if times == 1 else 'Large'} {reading}"
         shares = [one.fraction_of_limit for one in found]
@@ -180,7 +170,7 @@ def shocks(progress: Progress, seeds: tuple[int, ...] = FRESH_SEEDS) -> Result:
     """An agent slow, dead or new, and round trips that drift."""
     rows: list[Row] = []
     cases = [(shock, policy) for shock in Shock if shock is not Shock.NONE for policy in RULES]
-    for shock, policy in with_progress(cases, progress, lambda case: f"{case[1]}, {case[0]}"):
+    for shock, policy in catalogue.with_progress(cases, progress, lambda case: f"{case[1]}, {case[0]}"):
         base = NetworkSetting(policy, shock=shock)
         shares = [play_network(base, seed).fraction_of_limit for seed in seeds]
         rows.append(new_row(f"share of the limit, {policy}, {shock}", shares))
@@ -205,9 +195,9 @@ _LEVELS = "Levels over the last half, and the curves."
 _RUNS = "network-runs"
 
 EXPERIMENTS = (
-    experiment("network-exchanges", "Exchanges (table 7.5)", exchanges, shares=_RUNS),
+    catalogue.experiment("network-exchanges", "Exchanges (table 7.5)", exchanges, shares=_RUNS),
     *(
-        experiment(
+        catalogue.experiment(
             f"network-{environment.lower()}",
             f"Fairness and throughput, {environment} (figures {figures})",
             partial(levels, environment),
@@ -216,6 +206,6 @@ EXPERIMENTS = (
         )
         for environment, figures in (("Small", "7.2, 7.4"), ("Large", "7.3, 7.5"))
     ),
-    experiment("network-policies", "All policies against the limit", policies),
-    experiment("network-shocks", "All policies under shocks", shocks),
+    catalogue.experiment("network-policies", "All policies against the limit", policies),
+    catalogue.experiment("network-shocks", "All policies under shocks", shocks),
 )

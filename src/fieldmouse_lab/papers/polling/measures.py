@@ -6,19 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from fieldmouse_lab.catalogue import (
-    Figure,
-    Panel,
-    Progress,
-    Result,
-    Row,
-    Sample,
-    Series,
-    Verdict,
-    experiment,
-    new_row,
-    with_progress,
-)
+from fieldmouse_lab import catalogue
+from fieldmouse_lab.catalogue import Figure, Panel, Progress, Result, Row, Sample, Series, Verdict, new_row
 from fieldmouse_lab.papers.bubing.printed import compare_approximate
 from fieldmouse_lab.papers.polling.games import SEEDS, Test, free_law, last_half, play_test, update_rate, useful_ratio
 from fieldmouse_lab.papers.polling.printed import RATE_16, TEST_2_TOTAL, ExactLaw, new_row_with_law
@@ -51,7 +40,7 @@ def r_and_update_rate(progress: Progress, reading: PollReading = PollReading.SIN
     """The share of polls that find a change, and the updates found by page and slot, for 8 and 16 states."""
     rows: list[Row] = []
     pages = domain_pages().pages
-    for test in with_progress(TESTS, progress, _described):
+    for test in catalogue.with_progress(TESTS, progress, _described):
         played, steady = play_test(test, reading, seeds), _steady(test)
         found, exact = played.sample(lambda c: update_rate(c, pages)), steady.updates / pages
         rows.append(_near(f"R, {_described(test)}", played.sample(useful_ratio), steady.useful))
@@ -141,7 +130,7 @@ def _figures(reading: PollReading, seeds: int) -> tuple[Figure, ...]:
 def exact_law(progress: Progress, reading: PollReading = PollReading.SINCE_POLL, seeds: int = SEEDS) -> Result:
     """Totals, their spread over time, and where an automaton comes to rest."""
     rows: list[Row] = []
-    for test in with_progress(TESTS, progress, _described):
+    for test in catalogue.with_progress(TESTS, progress, _described):
         played, steady, label = play_test(test, reading, seeds), _steady(test), _described(test)
         rows.extend(
             new_row_with_law(f"total, {label}, slot {runs}", played.total(runs), played.total_law(runs))
@@ -189,7 +178,11 @@ def other_readings(progress: Progress) -> Result:
 _GAMES = "refresh games"
 
 EXPERIMENTS = (
-    experiment("refresh-measures", "R and the rate of updates, with Figures 3 and 4", r_and_update_rate, shares=_GAMES),
-    experiment("refresh-law", "The scheme beside the exact law of the free automaton", exact_law, shares=_GAMES),
-    experiment("refresh-readings", "Other readings of the text", other_readings),
+    catalogue.experiment(
+        "refresh-measures", "R and the rate of updates, with Figures 3 and 4", r_and_update_rate, shares=_GAMES
+    ),
+    catalogue.experiment(
+        "refresh-law", "The scheme beside the exact law of the free automaton", exact_law, shares=_GAMES
+    ),
+    catalogue.experiment("refresh-readings", "Other readings of the text", other_readings),
 )

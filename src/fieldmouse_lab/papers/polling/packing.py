@@ -7,28 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fieldmouse.policy.packing.bin_packing import (
-    Bins,
-    best_fit_decreasing,
-    best_fit_into,
-    fullest_subset,
-    lower_bound,
-    pack,
-    sum_bound,
-)
+from fieldmouse.policy.packing import bin_packing
+from fieldmouse.policy.packing.bin_packing import Bins, best_fit_decreasing
 from fieldmouse.policy.packing.plan import repack
-from fieldmouse_lab.catalogue import (
-    Figure,
-    Panel,
-    Progress,
-    Result,
-    Row,
-    Sample,
-    Series,
-    experiment,
-    new_row,
-    with_progress,
-)
+from fieldmouse_lab import catalogue
+from fieldmouse_lab.catalogue import Figure, Panel, Progress, Result, Row, Sample, Series, new_row
 
 UNITS = 16
 CAPACITY = 400 * UNITS
@@ -50,7 +33,7 @@ def random_weights(sites: int, rng: np.random.Generator, largest: float) -> list
 def nodes(progress: Progress) -> Result:
     """On sites of uneven weight, from 20 to 200."""
     rows: list[Row] = []
-    for sites in with_progress(SITES, progress, "{} sites".format):
+    for sites in catalogue.with_progress(SITES, progress, "{} sites".format):
         for largest in (0.3, 0.6, 1.0):
             rng = np.random.default_rng([sites, int(10 * largest)])
             found = [_counted(random_weights(sites, rng, largest)) for _ in range(INSTANCES)]
@@ -65,10 +48,10 @@ def nodes(progress: Progress) -> Result:
 
 
 def _counted(weights: Sequence[int]) -> dict[str, float]:
-    found = pack(weights, CAPACITY)
+    found = bin_packing.pack(weights, CAPACITY)
     return {
-        "sum": sum_bound(weights, CAPACITY),
-        "bound": lower_bound(weights, CAPACITY),
+        "sum": bin_packing.sum_bound(weights, CAPACITY),
+        "bound": bin_packing.lower_bound(weights, CAPACITY),
         "best fit": len(best_fit_decreasing(weights, CAPACITY)),
         "search": len(found.bins),
         "proven": float(found.is_proven),
@@ -98,12 +81,12 @@ def repack_by_exclusion(weights: Sequence[int], bins: Bins) -> Bins:
     going: list[int] = []
     for held in bins:
         if sum(weights[item] for item in held) > CAPACITY:
-            kept = {held[at] for at in fullest_subset([weights[item] for item in held], CAPACITY)}
+            kept = {held[at] for at in bin_packing.fullest_subset([weights[item] for item in held], CAPACITY)}
             going += [item for item in held if item not in kept]
             staying.append([item for item in held if item in kept])
         else:
             staying.append(held)
-    return best_fit_into(weights, CAPACITY, staying, going)
+    return bin_packing.best_fit_into(weights, CAPACITY, staying, going)
 
 
 def repack_few_moves(weights: Sequence[int], bins: Bins) -> Bins:
@@ -144,7 +127,7 @@ def moves(progress: Progress) -> Result:
     """Packed anew, by the scheme's exclusion, and with few moves."""
     rows: list[Row] = []
     means: dict[tuple[str, str], list[float]] = {}  # by name and field, one for each number of sites
-    for name, again in with_progress(list(REPACKING_METHODS.items()), progress, lambda method: method[0]):
+    for name, again in catalogue.with_progress(list(REPACKING_METHODS.items()), progress, lambda method: method[0]):
         for sites in SITES:
             found = [repack_drifting_weights(again, sites, STEPS, seed) for seed in range(GAMES)]
             for what, label in RESULT_LABELS.items():
@@ -172,6 +155,6 @@ def moves(progress: Progress) -> Result:
 
 
 EXPERIMENTS = (
-    experiment("refresh-packing", "Nodes needed: Best Fit Decreasing, a search, and the bounds", nodes),
-    experiment("refresh-moves", "Sites moved as weights change", moves),
+    catalogue.experiment("refresh-packing", "Nodes needed: Best Fit Decreasing, a search, and the bounds", nodes),
+    catalogue.experiment("refresh-moves", "Sites moved as weights change", moves),
 )

@@ -9,13 +9,7 @@ from fieldmouse.policy.packing.bin_packing import best_fit_decreasing, bin_loads
 from fieldmouse_lab.catalogue import Figure, Panel, Progress, Result, Row, Series, experiment, new_row
 from fieldmouse_lab.papers.polling import printed as report
 from fieldmouse_lab.papers.polling.games import SEEDS, PlayedTest, free_law, last_half, play_test, useful_ratio
-from fieldmouse_lab.papers.polling.printed import (
-    SWITCHED_EVERY,
-    ZIPF_BINS,
-    ZIPF_RUNS,
-    ZIPF_TOTAL,
-    compare_deterministic,
-)
+from fieldmouse_lab.papers.polling.printed import SWITCHED_EVERY, ZIPF_BINS, ZIPF_RUNS, ZIPF_TOTAL
 from fieldmouse_lab.refresh.contest import PageSet, zipf_pages
 from fieldmouse_lab.refresh.two_phase import PollReading, Scheme, play_scheme
 
@@ -30,11 +24,13 @@ def zipf_optimum(pages: PageSet) -> Iterator[Row]:
     weights = pages.by_site(pages.p).tolist()
     found = bin_loads(weights, best_fit_decreasing(weights, report.ZIPF_CAPACITY))
     for number, printed in enumerate(report.ZIPF_OPTIMAL_BINS):
-        yield compare_deterministic(
+        yield report.compare_deterministic(
             f"optimal weight of bin {number}", printed, found[number] if number < len(found) else 0.0
         )
     order = "the last two printed digits, 75, depend on the order in which the sum is made"
-    yield compare_deterministic("optimal weight of all", report.ZIPF_OPTIMAL_TOTAL[:-2], math.fsum(pages.p), order)
+    yield report.compare_deterministic(
+        "optimal weight of all", report.ZIPF_OPTIMAL_TOTAL[:-2], math.fsum(pages.p), order
+    )
 
 
 def zipf_test(progress: Progress, reading: PollReading = PollReading.SINCE_POLL, seeds: int = SEEDS) -> Result:
@@ -55,8 +51,8 @@ def zipf_test(progress: Progress, reading: PollReading = PollReading.SINCE_POLL,
 def _start(played: PlayedTest) -> Iterator[Row]:
     start = played.courses[0].moments[0]
     for number, printed in enumerate(ZIPF_BINS):
-        yield compare_deterministic(f"before the first slot, bin {number}", printed, start.bin(number))
-    yield compare_deterministic("before the first slot, total", ZIPF_TOTAL, start.total)
+        yield report.compare_deterministic(f"before the first slot, bin {number}", printed, start.bin(number))
+    yield report.compare_deterministic("before the first slot, total", ZIPF_TOTAL, start.total)
 
 
 def _unmoved(played: PlayedTest, runs: int) -> Iterator[Row]:

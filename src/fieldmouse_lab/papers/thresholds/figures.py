@@ -14,15 +14,7 @@ from fieldmouse.queueing.model.model import Model, cost_of
 from fieldmouse.queueing.solve.solve import solve
 from fieldmouse_lab.catalogue import Figure, Panel, Progress, Result, Row, Series, experiment, new_row, with_progress
 from fieldmouse_lab.papers.thresholds import printed
-from fieldmouse_lab.papers.thresholds.printed import (
-    COST,
-    LIFETIME,
-    MODES,
-    SERVICE,
-    OptimalRules,
-    example_model,
-    two_rates,
-)
+from fieldmouse_lab.papers.thresholds.printed import COST, LIFETIME, SERVICE, OptimalRules, example_model
 
 SERVICE_RATES = (1.521, 3.0, 5.0, 7.0, 9.0)
 LIFETIME_RATES = (0.2, 0.5, 1.0, 3.0, 7.0)
@@ -49,16 +41,16 @@ def _figure(number: int, title: str, curves: Mapping[str, Curve]) -> Figure:
 
 def figure_1(progress: Progress) -> Result:
     """Each of the six pairs of modes, K = 5."""
-    curves = {f"modes {high}{low}": curve(example_model(), (high, low)) for low, high in combinations(MODES, 2)}
+    curves = {f"modes {high}{low}": curve(example_model(), (high, low)) for low, high in combinations(printed.MODES, 2)}
     return Result(_rows(curves), (_figure(1, "Cost over the limit, for each pair of modes", curves),))
 
 
 def _service(alpha1: float) -> Model:
-    return example_model(service=two_rates(SERVICE.mean, alpha1))
+    return example_model(service=printed.two_rates(SERVICE.mean, alpha1))
 
 
 def _lifetime(alpha1: float) -> Model:
-    return example_model(lifetime=two_rates(LIFETIME.mean, alpha1))
+    return example_model(lifetime=printed.two_rates(LIFETIME.mean, alpha1))
 
 
 def figure_2(progress: Progress) -> Result:

@@ -11,18 +11,7 @@ from functools import partial
 from fieldmouse.queueing.model.model import Cost, Model, count_states
 from fieldmouse_lab.catalogue import Progress, Result, experiment
 from fieldmouse_lab.papers.thresholds import printed
-from fieldmouse_lab.papers.thresholds.printed import (
-    COST,
-    INRIA_COST,
-    INRIA_SERVICE,
-    LIFETIME,
-    MODES,
-    SERVICE,
-    OptimalRules,
-    PrintedCell,
-    example_model,
-    inria_model,
-)
+from fieldmouse_lab.papers.thresholds.printed import COST, LIFETIME, MODES, SERVICE, OptimalRules, example_model
 
 CONVENTIONS = (
     "K counts the page in service, and so do limits: robots[0] work while at most j1 pages are in the system",
@@ -35,7 +24,7 @@ def _subsets(number: str, model: Callable[[], Model], cost: Cost, progress: Prog
     progress(0.0, "solving")
     found = OptimalRules(model(), cost)
 
-    def ours(cell: PrintedCell) -> float:
+    def ours(cell: printed.PrintedCell) -> float:
         choice = found.for_modes(cell.key)
         return choice.J if cell.column == "cost" else choice.limits[int(cell.column[1:]) - 1]
 
@@ -63,7 +52,7 @@ def _varied(number: str, model: Callable[[str], Model], progress: Progress) -> R
     return Result(tuple(rows), remarks=CONVENTIONS)
 
 
-def _asked(cell: PrintedCell, model: Model, found: OptimalRules) -> float:
+def _asked(cell: printed.PrintedCell, model: Model, found: OptimalRules) -> float:
     match cell.column:
         case "b1":
             return model.service.mean
@@ -101,7 +90,7 @@ TABLES: dict[str, tuple[str, Callable[[Progress], Result]]] = {
     ),
     "5": (
         "The crawler of INRIA: batches of up to 8, service with a heavy tail, K = 20; within 0.3 %.",
-        partial(_subsets, "5", inria_model, INRIA_COST),
+        partial(_subsets, "5", printed.inria_model, printed.INRIA_COST),
     ),
 }
 
@@ -135,13 +124,13 @@ def example_numbers(progress: Progress) -> Result:
 def inria_numbers(progress: Progress) -> Result:
     """Batches, intervals, correlations, service and profit of INRIA's crawler."""
     progress(0.0, "solving")
-    stream, model = printed.inria_arrivals(), inria_model()
-    found = OptimalRules(model, INRIA_COST)
+    stream, model = printed.inria_arrivals(), printed.inria_model()
+    found = OptimalRules(model, printed.INRIA_COST)
     four = (1 - found.optimum.J / found.for_modes("4").J) * 100
     ours = {
         "mean batch": sum(size * share for size, share in enumerate(printed.BATCHES, 1)) / sum(printed.BATCHES),
-        "mean service time": INRIA_SERVICE.mean,
-        "scv of service": INRIA_SERVICE.scv,
+        "mean service time": printed.INRIA_SERVICE.mean,
+        "scv of service": printed.INRIA_SERVICE.scv,
         **{f"lambda, mode {r}": mode.rate for r, mode in model.modes.items()},
         "mean interval": stream.intervals.mean,
         "variance of intervals": stream.variance,
