@@ -13,13 +13,21 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import inspect
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Literal
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Literal, TypeVar
+
+import numpy as np
 
 from fieldmouse.errors import FieldmouseError, UsageError
+
+T = TypeVar("T")
 
 LIBRARIES = ("scipy", "numba", "matplotlib")
 
@@ -91,6 +99,33 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
+class Sample:
+    """One quantity over several games: mean, spread (standard deviation) and number of games."""
+
+    mean: float
+    spread: float
+    games: int
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Sample:
+        assert len(values) > 1, "one game has no spread"
+        return cls(float(np.mean(values)), float(np.std(values, ddof=1)), len(values))
+
+    @property
+    def prediction_spread(self) -> float:
+        """Standard deviation of one further game around our mean, which has an error too."""
+        return self.spread * math.sqrt(1 + 1 / self.games)
+
+
+def new_row(label: str, ours: float | Sample | Sequence[float], note: str = "") -> Row:
+    """Return a row for a number that was not printed; of several values it has mean and spread."""
+    if isinstance(ours, Sequence):
+        ours = Sample.of(ours) if len(ours) > 1 else ours[0]
+    mean, spread = (ours.mean, ours.spread) if isinstance(ours, Sample) else (ours, None)
+    return Row(label, None, mean, spread, Verdict.NEW, note)
+
+
+@dataclass(frozen=True, slots=True)
 class Series:
     """Curve; without a label it is drawn in grey and left out of the legend."""
 
@@ -149,6 +184,41 @@ class Experiment:
     run: Callable[[Progress], Result]
     alone: bool = False
     shares: str = ""
+
+
+def experiment(
+    id: str,
+    title: str,
+    run: Callable[[Progress], Result],
+    about: str = "",
+    *,
+    group: str = "",
+    alone: bool = False,
+    shares: str = "",
+) -> Experiment:
+    """Return an experiment; by default its group is the first word of its id, and `about` the docstring of `run`."""
+    return Experiment(
+        id, group or id.partition("-")[0], title, about or inspect.getdoc(run) or "", run, alone=alone, shares=shares
+    )
+
+
+def with_progress(items: Sequence[T], progress: Progress, describe: Callable[[T], str] = str) -> Iterator[T]:
+    """Yield the items, and report before each how many are done and which comes next."""
+    for done, item in enumerate(items):
+        progress(done / len(items), describe(item))
+        yield item
+
+
+def crawl_each(
+    names: Sequence[str], seeds: Sequence[int], progress: Progress, crawl: Callable[[str, Path, int], T]
+) -> dict[tuple[str, int], T]:
+    """Call `crawl` for every name and seed, each time with a new directory; return the results by name and seed."""
+    results: dict[tuple[str, int], T] = {}
+    pairs = [(name, seed) for seed in seeds for name in names]
+    for name, seed in with_progress(pairs, progress, lambda pair: f"{pair[0]}, seed {pair[1]}"):
+        with TemporaryDirectory(prefix="fieldmouse-") as folder:
+            results[name, seed] = crawl(name, Path(folder) / "crawl", seed)
+    return results
 
 
 class NoSuchExperiment(UsageError):

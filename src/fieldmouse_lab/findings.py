@@ -24,6 +24,10 @@ FORMAT = 1
 PLURALS = {Verdict.MISPRINT: "misprints", Verdict.OUTLIER: "outliers"}
 
 
+def verdict_word(verdict: Verdict, count: int) -> str:
+    return PLURALS.get(verdict, verdict.value) if count > 1 else verdict.value
+
+
 @dataclass(frozen=True, slots=True)
 class LabFinding:
     """An experiment with its result and its duration."""
@@ -54,11 +58,7 @@ def summarise(counts: Counter[Verdict]) -> str:
     """
     if not counts.total():
         return "no numbers"
-    parts = [
-        f"{counts[verdict]:,} {PLURALS.get(verdict, verdict) if counts[verdict] > 1 else verdict}"
-        for verdict in Verdict
-        if counts[verdict]
-    ]
+    parts = [f"{counts[verdict]:,} {verdict_word(verdict, counts[verdict])}" for verdict in Verdict if counts[verdict]]
     return f"{counts.total():,} number{'s' if counts.total() > 1 else ''}: {', '.join(parts)}"
 
 

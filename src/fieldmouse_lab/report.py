@@ -15,9 +15,8 @@ from importlib.resources import files
 
 from fieldmouse import __version__
 from fieldmouse_lab import grid, plot
-from fieldmouse_lab import grid as digits
 from fieldmouse_lab.catalogue import Figure, Row, Verdict
-from fieldmouse_lab.findings import PLURALS, LabFinding, summarise, tally
+from fieldmouse_lab.findings import LabFinding, summarise, tally, verdict_word
 
 QUIET = (Verdict.SAME, Verdict.NEW)
 
@@ -53,8 +52,8 @@ def _list(named: Iterable[tuple[str, Row]]) -> str:
 
 def _numbers(row: Row) -> str:
     return (
-        f'<td class="n">{digits.format_printed(row)}</td><td class="n ours">{digits.format_ours(row)}</td>'
-        f'<td class="n">{digits.format_spread(row)}</td><td class="word">{chip(row.verdict)}</td>'
+        f'<td class="n">{grid.format_printed(row)}</td><td class="n ours">{grid.format_ours(row)}</td>'
+        f'<td class="n">{grid.format_spread(row)}</td><td class="word">{chip(row.verdict)}</td>'
     )
 
 
@@ -95,12 +94,12 @@ def _caption(laid: grid.Grid) -> str:
 def _cell(row: Row | None) -> str:
     if row is None:
         return '<td class="n empty"></td>'
-    spread = digits.format_spread(row)
+    spread = grid.format_spread(row)
     moves = f" <small>±{spread}</small>" if spread else ""
-    printed = f"<br><small>{digits.format_printed(row)}</small>" if row.printed is not None else ""
+    printed = f"<br><small>{grid.format_printed(row)}</small>" if row.printed is not None else ""
     word = "" if row.verdict in QUIET else f"<br>{chip(row.verdict)}"
-    truth = f"{row.label}: printed {digits.format_printed(row)}, ours {digits.format_ours(row)}, {row.verdict}"
-    inside = f"<b>{digits.format_ours(row)}</b>{moves}{printed}{word}"
+    truth = f"{row.label}: printed {grid.format_printed(row)}, ours {grid.format_ours(row)}, {row.verdict}"
+    inside = f"<b>{grid.format_ours(row)}</b>{moves}{printed}{word}"
     return f'<td class="n {row.verdict}" title="{escape(truth)}">{inside}</td>'
 
 
@@ -144,7 +143,7 @@ def _head(findings: Sequence[LabFinding], made: str) -> str:
     shown = [verdict for verdict in Verdict if counts[verdict] or verdict in (Verdict.SAME, Verdict.DIFFERENT)]
     tiles = "".join(
         f'<li class="{verdict}"><b>{counts[verdict]:,}</b> '
-        f"<span>{PLURALS.get(verdict, verdict.value) if counts[verdict] != 1 else verdict.value}</span>"
+        f"<span>{verdict_word(verdict, counts[verdict])}</span>"
         f"<small>{MEANINGS[verdict]}</small></li>"
         for verdict in shown
     )
@@ -176,8 +175,7 @@ def _contents(findings: Sequence[LabFinding], groups: Sequence[str]) -> str:
 def _chips(counts: Counter[Verdict]) -> str:
     """Counts of the verdicts that need attention."""
     return "".join(
-        f' <span class="chip {verdict}">{counts[verdict]} '
-        f"{PLURALS.get(verdict, verdict.value) if counts[verdict] != 1 else verdict.value}</span>"
+        f' <span class="chip {verdict}">{counts[verdict]} {verdict_word(verdict, counts[verdict])}</span>'
         for verdict in (Verdict.MISPRINT, Verdict.OUTLIER, Verdict.OPEN, Verdict.DIFFERENT)
         if counts[verdict]
     )

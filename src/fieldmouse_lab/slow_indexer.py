@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -24,7 +24,6 @@ from fieldmouse.crawler.builder import build
 from fieldmouse.policy.thresholds import ExponentialLifetime, FixedLifetime, Obsolescence
 from fieldmouse.queueing.model.model import Cost
 from fieldmouse.queueing.model.phase_type import PhaseType
-from fieldmouse.queueing.model.validation import FloatArray
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.testing import virtual_time
 from fieldmouse.testing.meadow.fetcher import MeadowFetcher
@@ -159,7 +158,7 @@ def crawl_with_slow_indexer(
     settings = situation.settings({"crawl.seeds": list(meadow.seeds), **changes})
     # A crawl's secret decides the order in which URLs leave the sieve; here it must follow from the seed.
     home = CrawlDir.create(path, shards=1, settings=render(settings).encode(), key_seed=seed)
-    times = _Drawn(situation.service, np.random.default_rng([seed, 1]))
+    times = _service_times(situation.service, np.random.default_rng([seed, 1]))
     fading: Obsolescence = FixedLifetime()
     if situation.lifetime < math.inf:
         fading = ExponentialLifetime(situation.lifetime, np.random.default_rng([seed, 2]))
@@ -177,7 +176,7 @@ def crawl_with_slow_indexer(
             [note],
             clock=clock,
             fetcher=MeadowFetcher(meadow, clock),
-            lane=slow_lane_class(lambda: float(next(times))),
+            lane=slow_lane_class(lambda: next(times)),
             obsolescence=fading,
         )
         try:
@@ -189,16 +188,7 @@ def crawl_with_slow_indexer(
     return SlowIndexerRun(summary, readings[:-1], totals[:-1], control_periods(home / "control.log"))
 
 
-class _Drawn:
-    """Endless service times, drawn in blocks."""
-
-    def __init__(self, law: PhaseType, chance: np.random.Generator):
-        self._law, self._chance = law, chance
-        self._ahead: FloatArray = np.empty(0)
-        self._at = 0
-
-    def __next__(self) -> float:
-        if self._at == len(self._ahead):
-            self._ahead, self._at = self._law.sample(self._chance, 1024), 0
-        self._at += 1
-        return float(self._ahead[self._at - 1])
+def _service_times(law: PhaseType, rng: np.random.Generator) -> Iterator[float]:
+    """Yield service times without end; they are drawn in blocks."""
+    while True:
+        yield from law.sample(rng, 1024).tolist()

@@ -86,12 +86,9 @@ class TrialResult:
     visits: Sequence[float]
 
 
-def run_trial(trial: PolicyTrial, policy: str, directory: Path, meadow: Meadow | None = None) -> TrialResult:
-    """Crawl the trial's meadow under `policy` in a new crawl directory.
-
-    A calm meadow has no state, so several crawls may share it.
-    """
-    meadow = meadow or trial.meadow()
+def run_trial(trial: PolicyTrial, policy: str, directory: Path) -> TrialResult:
+    """Crawl the trial's meadow under `policy` in a new crawl directory."""
+    meadow = trial.meadow()
     starts = trial.starts(meadow)
     settings = Settings().override(
         {

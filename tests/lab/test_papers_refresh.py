@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fieldmouse_lab.catalogue import Result, Verdict, select_experiments
-from fieldmouse_lab.papers.bubing.printed import Sample
+from fieldmouse_lab.catalogue import Result, Sample, Verdict, select_experiments
 from fieldmouse_lab.papers.polling import measures, packing, policies, tests
 from fieldmouse_lab.papers.polling import printed as refresh_printed
 from fieldmouse_lab.papers.polling import zipf as refresh_zipf

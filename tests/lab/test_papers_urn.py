@@ -6,11 +6,11 @@ from itertools import chain
 
 import pytest
 
-from fieldmouse_lab.catalogue import Result, Row, Verdict
+from fieldmouse_lab.catalogue import Result, Row, Sample, Verdict
 from fieldmouse_lab.catalogue import experiments as all_experiments
 from fieldmouse_lab.papers.bubing import beyond, figures, games, text_numbers
 from fieldmouse_lab.papers.bubing import tables as urn_tables
-from fieldmouse_lab.papers.bubing.printed import PLACES, Sample, UrnCell, compare_simulated, printed_tables
+from fieldmouse_lab.papers.bubing.printed import PLACES, UrnCell, compare_simulated, printed_tables
 from fieldmouse_lab.urn import exact
 from fieldmouse_lab.urn.game import Game
 from fieldmouse_lab.urn.play import play_many

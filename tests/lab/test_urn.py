@@ -260,10 +260,7 @@ def test_a_policy_added_to_the_crawler_can_be_played_at_once(monkeypatch: pytest
 
 def test_games_played_in_parallel_equal_games_played_one_by_one() -> None:
     games = [Game(power(500, gamma), 40, 2000, strategy("alg12")) for gamma in (0.5, 1.0, 1.5)]
-    shares: list[float] = []
-    found = play_many(games, [1, 2], shares.append)
-    assert shares[-1] == 1.0
-    assert shares == sorted(shares)
+    found = play_many(games, [1, 2])
     for game, row in zip(games, found, strict=True):
         assert [o.draws.tolist() for o in row] == [play(game, seed).draws.tolist() for seed in (1, 2)]
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fieldmouse.policy import change
 from fieldmouse.policy.change import Beliefs, Trust
-from fieldmouse_lab import cho
+from policy import cho
 
 
 def looked_at(rates: np.ndarray, gap: float, looks: int, seed: int = 1, fade: float = 1.0) -> Beliefs:

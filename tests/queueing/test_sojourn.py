@@ -16,8 +16,8 @@ from fieldmouse.queueing.simulate import simulate
 from fieldmouse.queueing.solve import waiting_page
 from fieldmouse.queueing.solve.ordered import OrderedChain
 from fieldmouse.queueing.solve.solve import solve
-from fieldmouse_lab.sojourn import sojourn_laws
 from queueing.models import phase_types
+from queueing.sojourn import sojourn_laws
 from queueing.systems import Account, exponentials, systems
 
 TIMES = np.array([0.0, 0.01, 0.3, 1.0, 2.5, 7.0, 20.0])

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import closing
+from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
-from threading import Thread
+from threading import Thread, Timer
 from typing import ParamSpec, TypeVar
 
 import click
@@ -16,7 +16,7 @@ import click
 from fieldmouse.cli import console, output_file
 from fieldmouse.errors import FieldmouseError
 from fieldmouse_lab import engine, plot
-from fieldmouse_lab.catalogue import Experiment, Verdict
+from fieldmouse_lab.catalogue import Experiment, Figure, Verdict
 from fieldmouse_lab.findings import LabFinding, summarise, tally
 
 jobs_option = click.option(
@@ -31,28 +31,51 @@ plots_option = click.option(
     "--plots",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
-    help="Write each figure there as .svg and .png.",
+    help="Write each figure to DIR as .svg and .png.",
 )
+
+seed_option = click.option("--seed", type=int, default=1, show_default=True, help="Seed of the random numbers.")
+
+_PATIENCE = 2.0  # seconds: a kernel compiled earlier is usually loaded by then
+
+
+def print_table(rows: Iterable[tuple[str, ...]], right: Container[int] = ()) -> None:
+    for line in console.align_columns(rows, right=right):
+        console.print_data(line)
+
+
+@contextmanager
+def compiling(what: str) -> Iterator[None]:
+    """Print a note if the compilation in this context takes long."""
+    notice = Timer(_PATIENCE, console.message, [f"loading the {what}; the first time it is compiled (once)"])
+    notice.daemon = True
+    notice.start()
+    try:
+        yield
+    finally:
+        notice.cancel()
 
 
 def run_experiments(
-    experiments: Sequence[Experiment], *, jobs: int, show: Callable[[LabFinding], None] = lambda _: None
+    experiments: Sequence[Experiment], *, jobs: int, show: Callable[[LabFinding], None] | None = None
 ) -> list[LabFinding]:
     """Run experiments with progress output, and show each finding when it is done."""
     bars = console.ProgressBars(len(experiments)) if console.messages_on_terminal() else None
     done: list[LabFinding] = []
     try:
-        with closing(engine.run_experiments(experiments, jobs=jobs, watch=bars.show if bars else _nobody)) as found:
+        with closing(
+            engine.run_experiments(experiments, jobs=jobs, watch=bars.show if bars else lambda *_: None)
+        ) as found:
             for finding in found:
                 done.append(finding)
-                if bars is None:
-                    show(finding)
-                    console.message(_line(finding))
-                else:
+                if bars:
                     bars.task_done(finding.id)
-                    with bars.hidden():
+                with bars.hidden() if bars else nullcontext():
+                    if show:
                         show(finding)
-                        console.flush()
+                    console.flush()
+                if bars is None:
+                    console.message(_line(finding))
     except KeyboardInterrupt:
         if bars:
             bars.close()
@@ -62,10 +85,6 @@ def run_experiments(
         if bars:
             bars.close()
     return done
-
-
-def _nobody(name: str, share: float, doing: str) -> None:
-    pass
 
 
 def _line(finding: LabFinding) -> str:
@@ -82,12 +101,17 @@ def check_outputs(*, files: Iterable[Path | None] = (), draws: bool = False) -> 
         plot.require_matplotlib()
 
 
+def write_figure(path: Path, figure: Figure, *, parents: bool = True) -> None:
+    picture = plot.render_png(figure) if path.suffix == ".png" else plot.render_svg(figure)
+    output_file.write_output(path, picture, parents=parents)
+
+
 def write_figures(found: Sequence[LabFinding], directory: Path) -> None:
     """Write each figure of the findings as .svg and .png."""
     figures = [figure for finding in found for figure in finding.result.figures]
     for figure in figures:
-        output_file.write_output(directory / f"{figure.name}.svg", plot.render_svg(figure), parents=True)
-        output_file.write_output(directory / f"{figure.name}.png", plot.render_png(figure))
+        write_figure(directory / f"{figure.name}.svg", figure)
+        write_figure(directory / f"{figure.name}.png", figure)
     console.message(f"drew {len(figures)} figure{'s' if len(figures) != 1 else ''} in `{directory}`")
 
 

@@ -16,6 +16,7 @@ from fieldmouse.policy.thresholds import Thresholds
 from fieldmouse.queueing.model.model import Cost, Measures, Model, cost_of
 from fieldmouse.queueing.model.model_file import ModelFile, read_model
 from fieldmouse.queueing.simulate import SimulatedMeasures
+from fieldmouse_lab.cli.bench import print_table
 
 #: The paper's symbol, our name, and what it means.
 MEASURES = {
@@ -110,8 +111,7 @@ def print_measures(model: Model, rule: Thresholds, found: Measures, weights: Cos
         (symbol, format_number(told[symbol]), _spread(told_intervals.get(symbol)), text)
         for symbol, text in meanings.items()
     ]
-    for line in console.align_columns(table):
-        console.print_data(line)
+    print_table(table)
 
 
 def format_number(value: float | None) -> str:

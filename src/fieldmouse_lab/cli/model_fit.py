@@ -12,6 +12,7 @@ import click
 from fieldmouse.cli import console, options, output_file
 from fieldmouse.errors import FieldmouseError, UsageError
 from fieldmouse.queueing.fit.phase_type_fit import Method
+from fieldmouse_lab.cli.bench import print_table, write_figure
 
 if TYPE_CHECKING:
     from fieldmouse.queueing.fit.goodness import Goodness
@@ -27,19 +28,27 @@ Examples:
   fieldmouse model fit atlas --modes 1,4,16 --to atlas.json --plot atlas.svg"""
 )
 @click.argument("directory", type=click.Path(path_type=Path))
-@click.option("--to", "target", metavar="FILE", help="Write the model for `solve` and `optimise`; - for stdout.")
+@click.option(
+    "--to", "target", metavar="FILE", help="Write the model to FILE, for `solve` and `optimise`; - for stdout."
+)
 @click.option("--plot", metavar="FILE", help="Draw the data against the fit, as .svg or .png.")
 @options.modes_option("Fit only these numbers of fetch workers; default: all observed.")
-@click.option("--capacity", metavar="K", type=click.IntRange(1, 10**6), help="Instead of the buffer's `buffer.pages`.")
-@click.option("--gap", metavar="SECONDS", type=click.FloatRange(0), help="Pages this close are one batch.")
-@click.option("--pause", metavar="SECONDS", type=click.FloatRange(0), help="Longer intervals are left out.")
-@click.option("--service", type=METHODS, default="auto", show_default=True, help="How service times are fitted.")
-@click.option("--lifetime", type=METHODS, default="auto", show_default=True, help="How lifetimes are fitted.")
-@click.option("--phases", type=click.IntRange(1, 20), default=6, show_default=True, help="Most phases of a time.")
 @click.option(
-    "--draws", type=click.IntRange(0), default=99, show_default=True, help="Samples drawn to judge a distance."
+    "--capacity", metavar="K", type=click.IntRange(1, 10**6), help="Size of the buffer; default: `buffer.pages`."
 )
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of these draws.")
+@click.option(
+    "--gap", metavar="SECONDS", type=click.FloatRange(0), help="Count pages at most this far apart as one batch."
+)
+@click.option("--pause", metavar="SECONDS", type=click.FloatRange(0), help="Leave out intervals longer than this.")
+@click.option("--service", type=METHODS, default="auto", show_default=True, help="Method to fit service times.")
+@click.option("--lifetime", type=METHODS, default="auto", show_default=True, help="Method to fit lifetimes.")
+@click.option(
+    "--phases", type=click.IntRange(1, 20), default=6, show_default=True, help="Most phases of a distribution."
+)
+@click.option(
+    "--draws", type=click.IntRange(0), default=99, show_default=True, help="Random samples that test the fit."
+)
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of these samples.")
 @options.json_option
 def command(
     directory: Path,
@@ -66,7 +75,8 @@ def command(
 
     room = CrawlReader(directory)
     asked = room.settings()
-    _check_plot(plot)
+    if plot and not plot.endswith((".svg", ".png")):
+        raise UsageError(f"`--plot {plot}` is neither .svg nor .png", "name it atlas.svg, for example")
     for name, seconds in (("gap", gap), ("pause", pause)):
         if seconds is not None and math.isnan(seconds):
             raise UsageError(f"`--{name} nan` is no time", "give seconds, 0 or more")
@@ -115,37 +125,18 @@ def command(
 def _show(report: Goodness) -> None:
     table: list[tuple[str, ...]] = [("part", "times", "mean, s", "fit, s", "scv", "fit", "apart", "chance", "law")]
     for part in report.parts:
-        mark = "" if part.played else "<= "
-        table.append(
-            (
-                part.name,
-                console.format_number(part.sample),
-                f"{part.data.mean:.4g}",
-                f"{part.fit.mean:.4g}",
-                f"{part.data.scv:.3g}",
-                f"{part.fit.scv:.3g}",
-                f"{part.distance:.3f}",
-                "-" if part.chance is None else f"{mark}{part.chance:.2g}",
-                part.law,
-            )
-        )
-    for line in console.align_columns(table, right=range(1, 8)):
-        console.print_data(line)
+        times = f"{part.data.mean:.4g}", f"{part.fit.mean:.4g}", f"{part.data.scv:.3g}", f"{part.fit.scv:.3g}"
+        chance = "-" if part.chance is None else f"{'' if part.played else '<= '}{part.chance:.2g}"
+        table.append((part.name, console.format_number(part.sample), *times, f"{part.distance:.3f}", chance, part.law))
+    print_table(table, right=range(1, 8))
     for sentence in report.warnings():
         console.message(sentence)
 
 
-def _check_plot(plot: str | None) -> None:
-    if plot and not plot.endswith((".svg", ".png")):
-        raise UsageError(f"`--plot {plot}` is neither .svg nor .png", "name it atlas.svg, for example")
-
-
 def _draw(report: Goodness, path: Path, name: str) -> None:
-    from fieldmouse_lab import plot
     from fieldmouse_lab.catalogue import explain_missing_extra
     from fieldmouse_lab.plot import fit_figure
 
     with explain_missing_extra():
-        figure = fit_figure(report, path.stem, f"`{name}` and its model")
-        output_file.write_output(path, plot.render_png(figure) if path.suffix == ".png" else plot.render_svg(figure))
+        write_figure(path, fit_figure(report, path.stem, f"`{name}` and its model"), parents=False)
     console.message(f"drew data and fit into `{path}`")

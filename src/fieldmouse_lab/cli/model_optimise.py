@@ -11,7 +11,7 @@ import click
 
 from fieldmouse.cli import console, options
 from fieldmouse.errors import UsageError
-from fieldmouse_lab.cli.bench import interruptible
+from fieldmouse_lab.cli.bench import interruptible, print_table
 
 if TYPE_CHECKING:
     from fieldmouse.queueing.model.model import Cost, Model
@@ -42,16 +42,16 @@ Examples:
 )
 @click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
 @options.modes_option("Consider only these numbers of fetch workers.")
-@click.option("--least", type=click.Choice(list(SYMBOLS)), help="Make this least, instead of the cost.")
-@click.option("--at-most", metavar="MEASURE=X", multiple=True, help="With --least: keep this measure within a bound.")
+@click.option("--least", type=click.Choice(list(SYMBOLS)), help="Minimise this measure instead of the cost.")
+@click.option("--at-most", metavar="MEASURE=X", multiple=True, help="With --least: upper bound of a measure.")
 @click.option(
     "--events",
     type=click.IntRange(1000, 10**9),
     default=SEARCH_EVENTS,
     show_default=True,
-    help="Length of each simulation.",
+    help="Number of events of each simulation.",
 )
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the simulations.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the simulations.")
 @options.json_option
 def command(
     file: Path,
@@ -112,8 +112,7 @@ def command(
     model_files.print_measures(asked.model, rule, best.measures, asked.cost)
     console.print_data()
     table = [(f"{one.J:.6g}", model_files.describe_rule(Thresholds(one.robots, one.limits))) for one in best.subsets]
-    for line in console.align_columns([("J", "best rule of each subset of modes"), *table]):
-        console.print_data(line)
+    print_table([("J", "best rule of each subset of modes"), *table])
     tried = "" if best.exhaustive else ", too few to be sure"
     console.message(f"{best.rules:,} rules in {seconds:.2g} s{tried}; the best: {model_files.describe_rule(rule)}")
     return 0

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from fieldmouse.cli import console, options
-from fieldmouse_lab.cli.bench import interruptible
+from fieldmouse_lab.cli.bench import interruptible, print_table
 
 #: Default length of a simulation; it takes a second or less.
 SOLVE_EVENTS = 3_000_000
@@ -24,16 +24,16 @@ Examples:
 @click.option(
     "--method",
     type=click.Choice(["auto", "ordered", "banded", "simulate"]),
-    help="Instead of the method that the file names.",
+    help="Use this method instead of the one in the file.",
 )
 @click.option(
     "--events",
     type=click.IntRange(1000, 10**9),
     default=SOLVE_EVENTS,
     show_default=True,
-    help="Length of a simulation.",
+    help="Number of events of a simulation.",
 )
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of a simulation.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of a simulation.")
 @click.option("--levels", is_flag=True, help="Also show the share of time at each buffer level.")
 @options.json_option
 def command(file: Path, method: str | None, events: int, seed: int, levels: bool, as_json: bool) -> int:
@@ -69,6 +69,5 @@ def command(file: Path, method: str | None, events: int, seed: int, levels: bool
         return 0
     model_files.print_measures(asked.model, rule, found, asked.cost)
     if levels:
-        for line in console.align_columns(model_files.level_bars(found.levels.tolist())):
-            console.print_data(line)
+        print_table(model_files.level_bars(found.levels.tolist()))
     return 0

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
-from threading import Timer
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from fieldmouse.cli import console, options
 from fieldmouse.errors import UsageError
-from fieldmouse_lab.cli.bench import interruptible
+from fieldmouse_lab.cli.bench import compiling, interruptible, print_table, seed_option
 
 if TYPE_CHECKING:
-    from fieldmouse_lab.network.play import NetworkFigures, NetworkSetting
+    from fieldmouse_lab.network.play import NetworkSetting
 
 
 _POLICIES = ("kalman", "hash", "ipmicra", "shortest-delay", "two-choices", "priced")
 _MOST_PAIRS = 20_000_000  # hosts times agents: 80 bytes of memory each
-_PATIENCE = 2.0  # seconds: a kernel compiled earlier is usually loaded by then
 _SHOCKS = ("none", "slow", "die", "join", "drift")
-#: Seconds below which there is nothing to measure: shocks come at 20,000.
-_SHORTEST = {"none": 100.0, "slow": 20_100.0, "die": 20_100.0, "join": 20_100.0, "drift": 100.0}
 
 
 @click.command(
@@ -37,37 +34,37 @@ Examples:
     type=click.Choice(["small", "large"]),
     default="small",
     show_default=True,
-    help="The thesis's 100 hosts, or 1,000.",
+    help="Hosts of the thesis: 100, or 1,000.",
 )
-@click.option("--hosts", type=int, metavar="N", help="Use N hosts instead, a multiple of 100.")
+@click.option("--hosts", type=int, metavar="N", help="Number of hosts instead, a multiple of 100.")
 @click.option(
     "--policy",
     type=click.Choice(_POLICIES),
     default="priced",
     show_default=True,
-    help="Who decides which agent visits a host next.",
+    help="Policy that assigns hosts to agents.",
 )
 @click.option(
     "--reading",
     type=click.Choice(["literal", "calibrated"]),
     default="literal",
     show_default=True,
-    help="Round trips as printed, or as the printed figures need them.",
+    help="Round-trip times as printed, or calibrated to the printed figures.",
 )
 @click.option("--sigma-tr", type=float, default=0.1, show_default=True, metavar="S", help="kalman: transition noise.")
 @click.option("--sigma-ob", type=float, default=2.0, show_default=True, metavar="S", help="kalman: observation noise.")
-@click.option("--seconds", type=float, default=150_000.0, show_default=True, help="Simulated time.")
-@click.option("--agents", type=int, default=4, show_default=True, metavar="N", help="Agents of the network.")
+@click.option("--seconds", type=float, default=150_000.0, show_default=True, help="Seconds to simulate.")
+@click.option("--agents", type=int, default=4, show_default=True, metavar="N", help="Number of agents.")
 @click.option(
     "--shock",
     type=click.Choice(_SHOCKS),
     default="none",
     show_default=True,
-    help="Agent 4 becomes slow or dies, a fifth joins, or round trips drift.",
+    help="Agent 4 becomes slow or dies, a fifth agent joins, or round-trip times drift.",
 )
-@click.option("--transfer", type=float, default=0.0, metavar="S", help="Seconds that a host is on its way to another.")
-@click.option("--delay", type=float, default=0.0, metavar="S", help="Seconds between two visits of a host.")
-@click.option("--seed", type=int, default=1, show_default=True, help="The number all chance follows from.")
+@click.option("--transfer", type=float, default=0.0, metavar="S", help="Seconds to move a host to another agent.")
+@click.option("--delay", type=float, default=0.0, metavar="S", help="Seconds between two visits to a host.")
+@seed_option
 @options.json_option
 def command(as_json: bool, seed: int, **given: Any) -> int:
     """Simulate a network of agents on the thesis's web, in virtual time.
@@ -91,10 +88,19 @@ def command(as_json: bool, seed: int, **given: Any) -> int:
         figures = interruptible(play_network, setting, seed)
         seconds = time.perf_counter() - started
     if as_json:
-        console.print_json(_found(figures) | {"seconds": round(seconds, 4)})
+        shares = {"fraction_of_limit": figures.fraction_of_limit, "seconds": round(seconds, 4)}
+        console.print_json(dataclasses.asdict(figures) | shares)
         return 0
-    for line in console.align_columns(_lines(figures)):
-        console.print_data(line)
+    print_table(
+        [
+            ("visits a second", f"{figures.throughput:.3f}"),
+            ("... when all hosts count alike", f"{figures.harmonic_throughput:.3f}"),
+            ("the best there could be", f"{figures.limit:.3f}, of which {figures.fraction_of_limit:.1%}"),
+            ("fairness (0 is equal)", f"{figures.fairness:,.2f} s"),
+            ("Jain's index (1 is equal)", f"{figures.jain:.3f}"),
+            ("hosts that changed agents", f"{figures.exchanges:,}, {figures.moves_per_task:.3f} a visit"),
+        ]
+    )
     console.message(f"{setting.seconds:,.0f} simulated seconds in {console.format_duration(seconds)}")
     return 0
 
@@ -103,21 +109,17 @@ def _compile(setting: NetworkSetting) -> None:
     """Compile the simulation before it is timed; the first time takes half a minute."""
     from fieldmouse_lab.network.play import NetworkGame, web_of_seed
 
-    notice = Timer(_PATIENCE, console.message, ["loading the simulation; the first time it is compiled (once)"])
-    notice.daemon = True
-    notice.start()
-    try:
+    with compiling("simulation"):
         game = interruptible(NetworkGame, setting, web_of_seed(setting, 0), 0)
         interruptible(game.advance, 1.0, measuring=True)
-    finally:
-        notice.cancel()
 
 
 def _setting(given: dict[str, Any]) -> NetworkSetting:
     from fieldmouse_lab.network.environment import TripReading
     from fieldmouse_lab.network.play import NetworkSetting, Shock
 
-    shortest = _SHORTEST[given["shock"]]
+    # In a shorter time there is nothing to measure: shocks come at 20,000 seconds.
+    shortest = 100.0 if given["shock"] in ("none", "drift") else 20_100.0
     if not given["seconds"] >= shortest:
         raise UsageError(
             f"`--seconds {given['seconds']:g}` is too short to measure anything", f"give {shortest:,.0f} or more"
@@ -141,39 +143,6 @@ def _setting(given: dict[str, Any]) -> NetworkSetting:
         if not least <= given[name] < 1e6:
             option = "--" + name.replace("_", "-")
             raise UsageError(f"`{option} {given[name]:g}` makes no sense", "give a number from 0 on")
-    return NetworkSetting(
-        policy=given["policy"],
-        times=hosts // 100 if hosts is not None else 10 if given["environment"] == "large" else 1,
-        agents=given["agents"],
-        reading=TripReading(given["reading"]),
-        seconds=given["seconds"],
-        shock=Shock(given["shock"]),
-        sigma_tr=given["sigma_tr"],
-        sigma_ob=given["sigma_ob"],
-        transfer=given["transfer"],
-        delay=given["delay"],
-    )
-
-
-def _found(figures: NetworkFigures) -> dict[str, Any]:
-    return {
-        "throughput": figures.throughput,
-        "harmonic_throughput": figures.harmonic_throughput,
-        "limit": figures.limit,
-        "fraction_of_limit": figures.fraction_of_limit,
-        "fairness": figures.fairness,
-        "jain": figures.jain,
-        "exchanges": figures.exchanges,
-        "moves_per_task": figures.moves_per_task,
-    }
-
-
-def _lines(figures: NetworkFigures) -> list[tuple[str, str]]:
-    return [
-        ("visits a second", f"{figures.throughput:.3f}"),
-        ("... when all hosts count alike", f"{figures.harmonic_throughput:.3f}"),
-        ("the best there could be", f"{figures.limit:.3f}, of which {figures.fraction_of_limit:.1%}"),
-        ("fairness (0 is equal)", f"{figures.fairness:,.2f} s"),
-        ("Jain's index (1 is equal)", f"{figures.jain:.3f}"),
-        ("hosts that changed agents", f"{figures.exchanges:,}, {figures.moves_per_task:.3f} a visit"),
-    ]
+    times = hosts // 100 if hosts is not None else 10 if given["environment"] == "large" else 1
+    same = {name: given[name] for name in ("policy agents seconds sigma_tr sigma_ob transfer delay").split()}
+    return NetworkSetting(times=times, reading=TripReading(given["reading"]), shock=Shock(given["shock"]), **same)

@@ -9,7 +9,7 @@ import click
 
 from fieldmouse.cli import console, options
 from fieldmouse.errors import UsageError
-from fieldmouse_lab.cli.bench import interruptible
+from fieldmouse_lab.cli.bench import interruptible, print_table, seed_option
 
 if TYPE_CHECKING:
     from fieldmouse_lab.refresh.contest import PageSet
@@ -32,25 +32,27 @@ Examples:
     type=click.Choice(POPULATIONS),
     default="test1",
     show_default=True,
-    help="5,028 pages with a chance a domain, 1,738 with a Zipf law a site, or 5,000 with log-normal rates.",
+    help="5,028 pages with a rate per domain, 1,738 with a Zipf law per site, or 5,000 with log-normal rates.",
 )
-@click.option("--states", type=int, default=16, show_default=True, metavar="N", help="Of an automaton.")
-@click.option("--slots", type=int, default=10_000, show_default=True, metavar="T", help="Slots to play.")
+@click.option("--states", type=int, default=16, show_default=True, metavar="N", help="States of an automaton.")
+@click.option("--slots", type=int, default=10_000, show_default=True, metavar="T", help="Number of slots.")
+@click.option("--policy", type=click.Choice(POLICIES), default="learned", show_default=True, help="Polling policy.")
 @click.option(
-    "--policy", type=click.Choice(POLICIES), default="learned", show_default=True, help="Who plans the polls."
-)
-@click.option(
-    "--spacing", type=click.Choice(["random", "even"]), help="Of a page's polls. [automaton: random, all others: even]"
+    "--spacing",
+    type=click.Choice(["random", "even"]),
+    help="Spacing of a page's polls. [automaton: random, all others: even]",
 )
 @click.option(
     "--budget",
     default="natural",
     show_default=True,
     metavar="B",
-    help="Polls a slot; natural: what automata of 16 states use, tight: 1.1 pages / N.",
+    help="Polls per slot: a number, natural (what automata of 16 states use) or tight (1.1 pages / N).",
 )
-@click.option("--switch-every", type=int, default=0, metavar="T", help="Deal the chances anew every T slots.")
-@click.option("--seed", type=int, default=1, show_default=True, help="The number all chance follows from.")
+@click.option(
+    "--switch-every", type=int, default=0, metavar="T", help="Reassign the change rates at random every T slots."
+)
+@seed_option
 @options.json_option
 def command(as_json: bool, **given: Any) -> int:
     """Play a polling policy on pages whose probability to change in a slot is known.
@@ -99,7 +101,7 @@ def command(as_json: bool, **given: Any) -> int:
     if as_json:
         console.print_json(found)
         return 0
-    for line in console.align_columns(
+    print_table(
         [
             ("fresh at the end of a slot", f"{course.freshness:.4f} of {pages.pages:,} pages"),
             ("age of a copy", f"{course.age:.3g} slots"),
@@ -108,8 +110,7 @@ def command(as_json: bool, **given: Any) -> int:
             ("total weight", f"{found['total_weight']:,.2f} polls a slot"),
             (f"nodes of {pages.capacity} polls a slot", f"{found['bins']}"),
         ]
-    ):
-        console.print_data(line)
+    )
     console.message(f"{given['slots']:,} slots in {console.format_duration(found['seconds'])}")
     return 0
 

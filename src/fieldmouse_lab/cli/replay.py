@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fieldmouse.cli import console, options, output_file
+from fieldmouse.cli import console, options
 from fieldmouse.config.settings_file import from_command_line
 from fieldmouse.errors import UsageError
+from fieldmouse_lab.cli.bench import print_table, write_figure
 
 if TYPE_CHECKING:
     from fieldmouse_lab.replay import Played, Replay
@@ -30,9 +31,9 @@ Examples:
 @click.argument("directory", type=click.Path(path_type=Path))
 @click.option("--policy", "names", metavar="NAME", multiple=True, help="Policy to replay; default: all built-in ones.")
 @click.option(
-    "--set", "changes", metavar="KEY=VALUE", multiple=True, help="A parameter of the policy, such as delta=3."
+    "--set", "changes", metavar="KEY=VALUE", multiple=True, help="Parameter of the policy, for example delta=3."
 )
-@click.option("--run", "number", type=int, metavar="N", help="Which run of the crawl; the longest if not given.")
+@click.option("--run", "number", type=int, metavar="N", help="Run of the crawl, from 1; default: the longest.")
 @click.option(
     "--plot",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -61,26 +62,16 @@ def command(
     if plot is not None and plot.suffix not in (".svg", ".png"):
         raise UsageError(f"`{plot}` is neither .svg nor .png", "give the file one of these endings")
 
-    from fieldmouse_lab.replay import replay
+    from fieldmouse_lab.replay import replay, replay_figure
 
     found = replay(directory, names, parameters, number=number)
     if plot is not None:
-        _draw(found, plot)
+        write_figure(plot, replay_figure(found))
     if as_json:
         console.print_json(found)
         return 0
     _tell(directory, found)
     return 0
-
-
-def _draw(found: Replay, path: Path) -> None:
-    from fieldmouse_lab import plot
-    from fieldmouse_lab.replay import replay_figure
-
-    picture = replay_figure(found)
-    output_file.write_output(
-        path, plot.render_svg(picture) if path.suffix == ".svg" else plot.render_png(picture), parents=True
-    )
 
 
 def _tell(directory: Path, found: Replay) -> None:
@@ -96,22 +87,14 @@ def _tell(directory: Path, found: Replay) -> None:
         console.message(_ENDS[found.ended])
     heads = ("policy", "hosts online", "of the front", "draws", "appends", "reads", "backlog", "elsewhere")
     rows = [heads, _row(found.recorded, "as recorded"), *(_row(one) for one in found.played)]
-    for line in console.align_columns(rows, right=range(1, len(heads))):
-        console.print_data(line)
+    print_table(rows, right=range(1, len(heads)))
 
 
 def _row(one: Played, note: str = "") -> tuple[str, ...]:
     fare = one.fare
     said = ", ".join(f"{key} {value}" for key, value in one.parameters.items())
     note = note or ("the same decisions" if one.same else "")
+    name = one.policy + (f" ({said})" if said else "") + (f": {note}" if note else "")
+    counts = map(console.format_number, (fare.draws, fare.appends, fare.reads, fare.backlog))
     elsewhere = f"{one.elsewhere / max(1, fare.visits):.0%}" if one.elsewhere else "-"
-    return (
-        one.policy + (f" ({said})" if said else "") + (f": {note}" if note else ""),
-        f"{fare.hosts_online:,.1f}",
-        f"{fare.filled:.0%}",
-        console.format_number(fare.draws),
-        console.format_number(fare.appends),
-        console.format_number(fare.reads),
-        console.format_number(fare.backlog),
-        elsewhere,
-    )
+    return name, f"{fare.hosts_online:,.1f}", f"{fare.filled:.0%}", *counts, elsewhere

@@ -29,7 +29,7 @@ Examples:
     metavar="FILE",
     default="lab-report.html",
     show_default=True,
-    help="Where the page goes.",
+    help="HTML file to write.",
 )
 @click.option(
     "--from",
@@ -37,7 +37,7 @@ Examples:
     type=click.Path(path_type=Path),
     metavar="FILE",
     multiple=True,
-    help="Run nothing, show the findings kept in FILE; may be given again.",
+    help="Run nothing and show the findings saved in FILE; repeatable.",
 )
 @bench.jobs_option
 @bench.plots_option

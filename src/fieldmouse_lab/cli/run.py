@@ -10,7 +10,6 @@ import click
 from fieldmouse.cli import console, options, output_file
 from fieldmouse_lab import catalogue, grid
 from fieldmouse_lab import findings as book
-from fieldmouse_lab import grid as digits
 from fieldmouse_lab.catalogue import Row, Verdict
 from fieldmouse_lab.cli import bench
 from fieldmouse_lab.findings import LabFinding
@@ -32,7 +31,7 @@ Examples:
     "--keep",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Keep all findings for `fieldmouse lab report --from FILE`.",
+    help="Save all findings for `fieldmouse lab report --from FILE`.",
 )
 @options.json_option
 def command(names: tuple[str, ...], jobs: int, plots: Path | None, keep: Path | None, as_json: bool) -> int:
@@ -47,9 +46,7 @@ def command(names: tuple[str, ...], jobs: int, plots: Path | None, keep: Path | 
     """
     bench.check_outputs(files=(keep, plots and plots / "figure.svg"), draws=plots is not None)
     chosen = catalogue.select_experiments(*names)
-    found = (
-        bench.run_experiments(chosen, jobs=jobs) if as_json else bench.run_experiments(chosen, jobs=jobs, show=_show)
-    )
+    found = bench.run_experiments(chosen, jobs=jobs, show=None if as_json else _show)
     if keep is not None:
         output_file.write_output(keep, book.encode_findings(found), parents=True)
         console.message(f"kept the findings in `{keep}`")
@@ -99,7 +96,7 @@ def _table(block: grid.Block) -> list[str]:
 def _list(rows: tuple[Row, ...]) -> list[str]:
     table = [("", "printed", "ours", "spread", "verdict")]
     table += [
-        (row.label, digits.format_printed(row), digits.format_ours(row), digits.format_spread(row), row.verdict.value)
+        (row.label, grid.format_printed(row), grid.format_ours(row), grid.format_spread(row), row.verdict.value)
         for row in rows
     ]
     return console.align_columns(table, right={1, 2, 3})
@@ -118,10 +115,10 @@ def _grid(laid: grid.Grid) -> list[str]:
 def _cell(row: Row | None) -> str:
     if row is None:
         return ""
-    spread = digits.format_spread(row)
-    printed = "" if row.printed is None else f" ({digits.format_printed(row)})"
+    spread = grid.format_spread(row)
+    printed = "" if row.printed is None else f" ({grid.format_printed(row)})"
     word = "" if row.verdict in (Verdict.SAME, Verdict.NEW) else f"{row.verdict.value} "
-    return word + digits.format_ours(row) + (f"±{spread}" if spread else "") + printed
+    return word + grid.format_ours(row) + (f"±{spread}" if spread else "") + printed
 
 
 @click.command(
@@ -135,8 +132,6 @@ Run one, or a whole group, with `fieldmouse lab run NAME`."""
 @options.json_option
 def list_experiments(as_json: bool) -> int:
     """List the experiments, by group."""
-    from fieldmouse_lab import catalogue
-
     known = catalogue.select_experiments()
     if as_json:
         console.print_json([{"id": one.id, "group": one.group, "title": one.title} for one in known])

@@ -7,14 +7,13 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from threading import Timer
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from fieldmouse.cli import console, options
 from fieldmouse.errors import UsageError
-from fieldmouse_lab.cli.bench import interruptible
+from fieldmouse_lab.cli import bench
 
 if TYPE_CHECKING:
     from fieldmouse_lab.urn.game import Game, GameResult
@@ -36,29 +35,26 @@ def source_options(command: F) -> F:
                 type=click.Choice(SOURCE_NAMES),
                 default="power",
                 show_default=True,
-                help="How probable each host is.",
+                help="Distribution of the hosts.",
             ),
-            click.option("--hosts", type=int, default=100_000, show_default=True, metavar="C", help="How many hosts."),
+            click.option("--hosts", type=int, default=100_000, show_default=True, metavar="C", help="Number of hosts."),
             click.option(
                 "--gamma",
                 type=float,
                 default=0.9,
                 show_default=True,
                 metavar="G",
-                help="power: host i in proportion to i^-G.",
+                help="power: host i has a probability proportional to i^-G.",
             ),
             click.option(
-                "--mean",
-                type=float,
-                metavar="M",
-                help="exponential, normal, poisson: the mean; a tenth of C if not given.",
+                "--mean", type=float, metavar="M", help="exponential, normal, poisson: the mean. [a tenth of C]"
             ),
-            click.option("--deviation", type=float, metavar="S", help="normal: a tenth of the mean if not given."),
+            click.option("--deviation", type=float, metavar="S", help="normal: the deviation. [a tenth of the mean]"),
             click.option(
                 "--crawl",
                 type=click.Path(path_type=Path),
                 metavar="DIR",
-                help="empirical: the URLs of each host of the crawl in DIR.",
+                help="empirical: the hosts of the crawl in DIR, by number of URLs.",
             ),
         ]
     ):
@@ -68,7 +64,7 @@ def source_options(command: F) -> F:
 
 def make_source(given: Mapping[str, Any], permute_every: int = 0, balls: int = 0) -> Source:
     """Source that the options describe."""
-    from fieldmouse_lab import urn
+    from fieldmouse_lab.urn import sources
 
     hosts, name = given["hosts"], given["source"]
     mean = hosts / 10 if given["mean"] is None else given["mean"]
@@ -79,32 +75,28 @@ def make_source(given: Mapping[str, Any], permute_every: int = 0, balls: int = 0
         )
     match name:
         case "uniform":
-            found = urn.uniform(hosts)
+            found = sources.uniform(hosts)
         case "exponential":
-            found = urn.exponential(hosts, mean)
+            found = sources.exponential(hosts, mean)
         case "normal":
             deviation = given["deviation"]
             if deviation is None and not mean > 0.0:
                 raise UsageError(
                     f"a mean of {mean:g} leaves no deviation to choose", "give a mean above 0, or `--deviation`"
                 )
-            found = urn.normal(hosts, mean, mean / 10 if deviation is None else deviation)
+            found = sources.normal(hosts, mean, mean / 10 if deviation is None else deviation)
         case "poisson":
-            found = urn.poisson(hosts, mean)
+            found = sources.poisson(hosts, mean)
         case "power":
-            found = urn.power(hosts, given["gamma"])
+            found = sources.power(hosts, given["gamma"])
         case _:
-            from fieldmouse_lab.urn.sources import host_url_counts
-
-            found = urn.empirical_source(list(host_url_counts(given["crawl"]).values()))
-    found = urn.finite_source(found, balls) if balls else found
+            found = sources.empirical_source(list(sources.host_url_counts(given["crawl"]).values()))
+    found = sources.finite_source(found, balls) if balls else found
     return replace(found, permute_every=permute_every) if permute_every else found
 
 
 #: Options that some strategies do not have; the command then prints a note and ignores them.
 STRATEGY_OPTIONS = ("delta", "trigger", "stop_search", "queues")
-
-_PATIENCE = 2.0  # seconds: a kernel compiled earlier is usually loaded by then
 
 
 @click.command(
@@ -115,8 +107,8 @@ Examples:
   fieldmouse lab urn --source empirical --crawl atlas --capacity 50 --set draws=8"""
 )
 @source_options
-@click.option("--capacity", type=int, default=1000, show_default=True, metavar="K", help="Places online.")
-@click.option("--steps", type=int, default=200_000, show_default=True, metavar="T", help="Steps to play.")
+@click.option("--capacity", type=int, default=1000, show_default=True, metavar="K", help="URLs that fit online.")
+@click.option("--steps", type=int, default=200_000, show_default=True, metavar="T", help="Number of steps.")
 @click.option(
     "--strategy",
     "name",
@@ -125,29 +117,35 @@ Examples:
     metavar="NAME",
     help="none, alg1 to alg12, alg12-adapted, or any policy of the crawler.",
 )
-@click.option("--delta", type=int, metavar="N", help="alg11, alg12: more of a host make it an elephant. [5]")
+@click.option("--delta", type=int, metavar="N", help="alg11, alg12: URLs online above which a host is an elephant. [5]")
 @click.option(
     "--trigger",
     type=click.Choice(["exceeds", "reaches"]),
-    help="alg11, alg12: whether delta must be passed or reached. [exceeds]",
+    help="alg11, alg12: whether an elephant exceeds delta or reaches it. [exceeds]",
 )
-@click.option("--stop-search", type=click.IntRange(0), metavar="T", help="alg11, alg12: name no elephant after step T.")
+@click.option(
+    "--stop-search", type=click.IntRange(0), metavar="T", help="alg11, alg12: find no new elephants after step T."
+)
 @click.option(
     "--queues",
     type=click.Choice(["per-host", "one"]),
-    help="alg11, alg12: queues offline. [alg11: per-host, alg12: one]",
+    help="alg11, alg12: offline queues. [alg11: per-host, alg12: one]",
 )
 @click.option(
-    "--permute-every", type=int, default=0, metavar="N", help="Deal the probabilities anew to the hosts every N steps."
+    "--permute-every",
+    type=int,
+    default=0,
+    metavar="N",
+    help="Reassign the probabilities to the hosts at random every N steps.",
 )
-@click.option("--balls", type=int, default=0, metavar="N", help="The hosts end: N balls in all.")
+@click.option("--balls", type=int, default=0, metavar="N", help="End the source after N URLs.")
 @click.option(
     "--initial",
     type=click.Choice(["strategy", "neutral"]),
-    help="How the first K balls are placed. [alg1 to alg10: neutral]",
+    help="Placement of the first K URLs. [alg1 to alg10: neutral]",
 )
 @click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="Any other parameter of the strategy.")
-@click.option("--seed", type=int, default=1, show_default=True, help="The number all chance follows from.")
+@bench.seed_option
 @options.json_option
 def command(as_json: bool, **given: Any) -> int:
     """Play the urn game: K places online, T steps, one strategy.
@@ -164,14 +162,15 @@ def command(as_json: bool, **given: Any) -> int:
         raise UsageError(f"a source of {given['balls']} balls has nothing to give", "give `--balls` 1 or more")
     drawn = make_source(given, given["permute_every"], given["balls"])
 
-    from fieldmouse_lab import urn
     from fieldmouse_lab.urn import exact
+    from fieldmouse_lab.urn.game import Game
+    from fieldmouse_lab.urn.play import play
 
     chosen = _strategy(given)
-    game = urn.Game(drawn, given["capacity"], given["steps"], chosen, initial=given["initial"])
+    game = Game(drawn, given["capacity"], given["steps"], chosen, initial=given["initial"])
     _compile(game)
     started = time.perf_counter()
-    outcome = interruptible(urn.play, game, given["seed"])
+    outcome = bench.interruptible(play, game, given["seed"])
     seconds = time.perf_counter() - started
     # The bound is about a source that stays as it is.
     steady = not (drawn.permute_every or drawn.finite)
@@ -187,8 +186,7 @@ def command(as_json: bool, **given: Any) -> int:
 
 
 def _strategy(given: Mapping[str, Any]) -> Strategy:
-    from fieldmouse_lab import urn
-    from fieldmouse_lab.urn.strategies import strategy_parameters
+    from fieldmouse_lab.urn.strategies import strategy, strategy_parameters
 
     name = given["name"]
     known = strategy_parameters(name)
@@ -202,7 +200,7 @@ def _strategy(given: Mapping[str, Any]) -> Strategy:
             console.message(f"strategy `{name}` has no use for `--{option.replace('_', '-')}`")
     for key, word in options.parse_set_options(given["changes"]).items():
         wishes[key] = _value(key, word, known)
-    return urn.strategy(name, **wishes)
+    return strategy(name, **wishes)
 
 
 def _value(key: str, value: str, known: Mapping[str, Any]) -> Any:
@@ -231,13 +229,8 @@ def _compile(game: Game) -> None:
         console.message("numba is not installed, so the game is played a hundred times as slowly")
         console.hint("`pip install 'fieldmouse[lab]'`")
         return
-    notice = Timer(_PATIENCE, console.message, ["loading the game; the first time it is compiled (once)"])
-    notice.daemon = True
-    notice.start()
-    try:
+    with bench.compiling("game"):
         play(game.minimal_game(), 0)
-    finally:
-        notice.cancel()
 
 
 def _found(game: Game, outcome: GameResult) -> dict[str, Any]:
@@ -265,7 +258,7 @@ def _show(game: Game, outcome: GameResult, found: Mapping[str, Any]) -> None:
 
     fewest = found["fewest_draws_per_step"]
     bound = f"  (in the long run {game.capacity:,} different hosts need {fewest:.4g})" if fewest else ""
-    for line in console.align_columns(
+    bench.print_table(
         [
             ("different hosts online", f"{outcome.distinct_mean:,.2f} of {game.capacity:,}"),
             ("draws per step", f"{found['draws_per_step']:.4g}{bound}"),
@@ -274,8 +267,7 @@ def _show(game: Game, outcome: GameResult, found: Mapping[str, Any]) -> None:
             ("waiting offline", f"{found['backlog']:,} of {found['hosts_waiting']:,} hosts"),
             ("elephants", f"{found['elephants']:,}"),
         ]
-    ):
-        console.print_data(line)
+    )
     console.message(f"{outcome.steps:,} steps in {console.format_duration(found['seconds'])}")
     if outcome.end is not GameEnd.STEPS:
         console.message(f"the game ended early: {outcome.end.value}")
@@ -290,7 +282,7 @@ Examples:
   fieldmouse lab exact --source uniform --hosts 1000 --capacity 100 --json"""
 )
 @source_options
-@click.option("--capacity", type=int, default=1000, show_default=True, metavar="K", help="Places online.")
+@click.option("--capacity", type=int, default=1000, show_default=True, metavar="K", help="URLs that fit online.")
 @options.json_option
 def exact(capacity: int, as_json: bool, **given: Any) -> int:
     """Compute how many different hosts are online on average, without playing the game.
@@ -320,13 +312,12 @@ def exact(capacity: int, as_json: bool, **given: Any) -> int:
         console.print_json(found)
         return 0
     needs = f"{fewest:.4f} draws per step" if math.isfinite(fewest) else "more hosts than there are"
-    for line in console.align_columns(
+    bench.print_table(
         [
             ("hosts online after the first balls", f"{found['initial_mean']:.4f}"),
             ("in the long run, over time", f"{means.per_time:.4f}"),
             ("in the long run, over steps", f"{means.per_step:.4f}"),
             (f"to have all {capacity:,} different, any strategy needs", needs),
         ]
-    ):
-        console.print_data(line)
+    )
     return 0

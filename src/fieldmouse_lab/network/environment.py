@@ -19,9 +19,8 @@ from numpy.random import Generator
 
 from fieldmouse.policy.balance.kalman import Flags, Reals
 
-MEANS = tuple(
-    float(value)
-    for value in """
+MEANS = np.array(
+    """
     1845.5 1086.36 986.34 713.18 1117.7 839.62 955.05 1808.97 1768.94 662.58 775.34 1178.44
     2056.89 763.93 2007.18 1705.08 1999.67 964.88 2397.33 1099.53 1454.34 1155.6 1264.66
     793.25 1729.4 1729.59 615.02 898.45 555.28 2150.51 1194.84 1426.95 2196.54 1404.95 2693.96
@@ -31,12 +30,12 @@ MEANS = tuple(
     755.88 756.84 902.54 2445.87 2055.32 1114.01 1106.56 1395.67 1657 1389.05 2134.3 781.82
     2681.52 791.35 2155.19 1376.28 1165.69 2740.14 1993.59 1835.53 1447.92 1623.97 1147.85
     1932.56 1917.21 741.68 465.99 734.39 1605.99 2070 2292.82
-    """.split()
+    """.split(),
+    float,
 )
 
-SPREADS = tuple(
-    float(value)
-    for value in """
+SPREADS = np.array(
+    """
     657.64 305.52 255.24 181.23 269.89 199.72 309.66 431.05 1018.49 198.63 221.26 255.03
     167.98 194.49 1224.59 211.02 201.39 642.19 425.13 273.7 216.76 264.61 600.48 194.76
     325.72 207.74 254.97 206.45 237.44 291.67 309.82 566.83 197.55 202.55 1052.8 262.19
@@ -46,7 +45,8 @@ SPREADS = tuple(
     453.15 335.46 303.17 177.58 1064.64 209.06 1149.86 173.17 1092.39 248.61 668.56 199.72
     336.89 925.67 909.75 918.5 706.56 512.01 362.34 986.89 209.78 201.59 216.84 204.02 191.83
     732.59 1024.31
-    """.split()
+    """.split(),
+    float,
 )
 
 
@@ -230,8 +230,8 @@ def make_web(
     Agents are assigned to the partitions in turn.
     """
     order = rng.permutation(100 * times)
-    means = np.tile(np.array(MEANS) / 1000, times)[order]
-    spreads = np.tile(np.array(SPREADS) / 1000, times)[order]
+    means = np.tile(MEANS / 1000, times)[order]
+    spreads = np.tile(SPREADS / 1000, times)[order]
     place = np.repeat(np.arange(PARTITIONS), np.array(SHARES) * times)
     apart = np.abs(place[:, None] - np.arange(agents)[None, :] % PARTITIONS).astype(float)
     if reading is TripReading.CALIBRATED:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Any
 
 import numpy as np
 from numpy.random import default_rng
@@ -13,20 +14,8 @@ from fieldmouse.policy.balance.baselines import IPMICRA_PARAMETERS, HashRing
 from fieldmouse.policy.balance.kalman import THESIS_PARAMETERS, Flags, Reals
 from fieldmouse.policy.balance.priced import SHARING, PricingParameters, SharingParameters
 from fieldmouse.policy.balance.prior import PRIOR_SIZE
-from fieldmouse_lab.network.environment import (
-    LEAVES,
-    OVERHEAD,
-    REGIONS,
-    BalanceRule,
-    Ints,
-    KernelParameters,
-    Measured,
-    NetworkTables,
-    SimulatedWeb,
-    TripReading,
-    make_web,
-    throughput_limit,
-)
+from fieldmouse_lab.network import environment
+from fieldmouse_lab.network.environment import BalanceRule, Ints, Measured, NetworkTables, SimulatedWeb
 from fieldmouse_lab.network.kernel import advance, assign_hosts, reassign_hosts
 
 #: Seconds at which a shock starts and ends.
@@ -63,7 +52,7 @@ class NetworkSetting:
     policy: str = "priced"
     times: int = 1  # copies of the thesis's hosts: 1 is Small, 10 is Large
     agents: int = 4
-    reading: TripReading = TripReading.LITERAL
+    reading: environment.TripReading = environment.TripReading.LITERAL
     seconds: float = 150_000.0
     shock: Shock = Shock.NONE
     sigma_tr: float = 0.1  # of the thesis's filters, as standard deviations
@@ -106,20 +95,16 @@ def play_network(setting: NetworkSetting, seed: int) -> NetworkFigures:
     """Play one run. The same seed gives the same web to every policy."""
     game = NetworkGame(setting, web_of_seed(setting, seed), seed)
     start, end = setting.span
-    if setting.shock is Shock.NONE or setting.shock is Shock.DRIFT:
-        game.advance(start, measuring=False)
-        game.advance(end, measuring=True)
-    else:
-        game.advance(FROM, measuring=False)
-        game.apply_shock()
-        game.advance(end, measuring=True)
+    game.advance(start, measuring=False)
+    game.apply_shock()
+    game.advance(end, measuring=True)
     return game.figures()
 
 
 def web_of_seed(setting: NetworkSetting, seed: int) -> SimulatedWeb:
     """The web of a seed."""
     agents = setting.agents + (setting.shock is Shock.JOIN)
-    ground = make_web(default_rng([seed, 1]), times=setting.times, agents=agents, reading=setting.reading)
+    ground = environment.make_web(default_rng([seed, 1]), times=setting.times, agents=agents, reading=setting.reading)
     return replace(ground, overhead=_work(setting))
 
 
@@ -128,15 +113,15 @@ class NetworkGame:
 
     def __init__(self, setting: NetworkSetting, ground: SimulatedWeb, seed: int):
         self._setting, self._web, self._rng = setting, ground, default_rng([seed, 2])
-        self._knobs, self._tables = _knobs(setting), _tables(setting, ground)
-        assign_hosts(self._rng, self._tables, self._knobs)
+        self._knobs, self.tables = _knobs(setting), _tables(setting, ground)
+        assign_hosts(self._rng, self.tables, self._knobs)
 
     def advance(self, until: float, *, measuring: bool) -> None:
-        advance(self._rng, self._tables, self._knobs, until, measuring)
+        advance(self._rng, self.tables, self._knobs, until, measuring)
 
     def apply_shock(self) -> None:
-        """Apply the shock."""
-        tables, shock = self._tables, self._setting.shock
+        """Let the agent become slow or die, or a new one join; a drift has already begun."""
+        tables, shock = self.tables, self._setting.shock
         if shock is Shock.SLOW:
             tables.slow[SHOCKED_AGENT] = SLOWER
         elif shock is Shock.DIE:
@@ -150,20 +135,15 @@ class NetworkGame:
             tables.alive[-1] = True
             tables.owner[:] = _owners(tables.alive, len(tables.owner))
 
-    @property
-    def tables(self) -> NetworkTables:
-        """Arrays of the simulation; read only."""
-        return self._tables
-
     def figures(self) -> NetworkFigures:
-        tables, measured = self._tables, self._tables.measured
+        tables, measured = self.tables, self.tables.measured
         span = measured[Measured.SPAN]
         visits = np.maximum(tables.visits, 0.5)  # the cycle of an unvisited host is longer than the span
         mean = tables.worked[tables.alive] / np.maximum(tables.served[tables.alive], 1)
         return NetworkFigures(
             throughput=float(measured[Measured.VISITS] / span),
             harmonic_throughput=float(len(visits) / (span / visits).mean()),
-            limit=throughput_limit(self._service()),
+            limit=environment.throughput_limit(self._service()),
             fairness=float(measured[Measured.UNFAIR] / span),
             jain=float(mean.sum() ** 2 / (len(mean) * (mean**2).sum())) if mean.any() else 1.0,
             exchanges=int(measured[Measured.EXCHANGES]),
@@ -172,18 +152,18 @@ class NetworkGame:
 
     def _service(self) -> Reals:
         """Mean cost of a visit in the span: the limit is that of the system under shock."""
-        tables = self._tables
+        tables = self.tables
         service = self._web.trip * tables.slow + self._web.overhead
         return np.ascontiguousarray(service[:, tables.alive])
 
 
 def _work(setting: NetworkSetting) -> float:
-    return OVERHEAD[setting.reading] if setting.work is None else setting.work
+    return environment.OVERHEAD[setting.reading] if setting.work is None else setting.work
 
 
-def _knobs(setting: NetworkSetting) -> KernelParameters:
+def _knobs(setting: NetworkSetting) -> environment.KernelParameters:
     thesis, pricing = setting.policy == "kalman", setting.pricing
-    return KernelParameters(
+    return environment.KernelParameters(
         rule=int(RULES[setting.policy]),
         overhead=_work(setting),
         observation=setting.sigma_ob**2 if thesis else pricing.observation,
@@ -223,48 +203,36 @@ def _tables(setting: NetworkSetting, ground: SimulatedWeb) -> NetworkTables:
     believed = (THESIS_PARAMETERS.mean, THESIS_PARAMETERS.variance) if thesis else (-1.0, 1e6)
     measured = np.zeros(len(Measured))
     measured[Measured.ADVERT_AT] = pricing.advert
+    leaves = environment.LEAVES
+    # Arrays that start at 0: whole numbers and reals by host, then by agent.
+    zeros: dict[str, Any] = {name: np.zeros(hosts, np.int64) for name in ("learned", "at", "visits")}
+    zeros |= {name: np.zeros(hosts) for name in ("usual", "stamp")}
+    zeros |= {name: np.zeros(agents, np.int64) for name in ("head", "length", "served", "places")}
+    by_agent = "took process told backlog price hosts load worked expected drawn share"
+    zeros |= {name: np.zeros(agents) for name in by_agent.split()}
     return NetworkTables(
         trip=ground.trip,
         spread=ground.spread,
         subnet=ground.subnet,
         owner=_owners(alive, hosts),
-        region=np.arange(LEAVES, dtype=np.int64) * REGIONS // LEAVES,
-        keeper=np.full(LEAVES, -1, np.int64),
-        complaints=np.zeros(LEAVES, np.int64),
+        region=np.arange(leaves, dtype=np.int64) * environment.REGIONS // leaves,
+        keeper=np.full(leaves, -1, np.int64),
+        complaints=np.zeros(leaves, np.int64),
         wander=np.zeros((hosts, agents)),
-        learned=np.zeros(hosts, np.int64),
-        usual=np.zeros(hosts),
         mean=np.full((hosts, agents), believed[0]),
         variance=np.full((hosts, agents), believed[1]),
-        stamp=np.zeros(hosts),
-        at=np.zeros(hosts, np.int64),
-        visits=np.zeros(hosts, np.int64),
         ready=np.zeros(hosts + 1),
         waiting=np.zeros(hosts + 1, np.int64),
         queue=np.zeros((agents, hosts), np.int64),
-        head=np.zeros(agents, np.int64),
-        length=np.zeros(agents, np.int64),
         serving=np.full(agents, -1, np.int64),
         until=np.full(agents, np.inf),
-        took=np.zeros(agents),
-        process=np.zeros(agents),
         slow=np.ones(agents),
         alive=alive,
-        told=np.zeros(agents),
-        backlog=np.zeros(agents),
-        price=np.zeros(agents),
         speed=np.ones(agents),
-        hosts=np.zeros(agents),
-        load=np.zeros(agents),
         outlook=np.zeros((agents + 1, PRIOR_SIZE)),
         pace=np.ones(agents),
         measured=measured,
-        worked=np.zeros(agents),
-        served=np.zeros(agents, np.int64),
-        expected=np.zeros(agents),
-        drawn=np.zeros(agents),
-        share=np.zeros(agents),
-        places=np.zeros(agents, np.int64),
+        **zeros,
     )
 
 
@@ -296,10 +264,8 @@ class NetworkCourse:
         return np.asarray(self.unfair[:, PIECES // 2 :].mean(axis=1))
 
 
-def play_course(
-    setting: NetworkSetting, seeds: Sequence[int], done: Callable[[int], None] = lambda runs: None
-) -> NetworkCourse:
-    """Play `setting` once for each seed; `done` receives the number of finished runs."""
+def play_course(setting: NetworkSetting, seeds: Sequence[int]) -> NetworkCourse:
+    """Play `setting` once for each seed."""
     ends = np.linspace(0.0, setting.seconds, PIECES + 1)[1:]
     measured = np.zeros((len(seeds), PIECES + 1, len(Measured)))
     for row, seed in enumerate(seeds):
@@ -307,7 +273,6 @@ def play_course(
         for piece, end in enumerate(ends, 1):
             game.advance(end, measuring=True)
             measured[row, piece] = game.tables.measured
-        done(row + 1)
     pieces = np.diff(measured, axis=1)
     return NetworkCourse(
         ends,

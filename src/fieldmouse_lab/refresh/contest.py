@@ -12,22 +12,15 @@ the web.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from fieldmouse.errors import UsageError
+from fieldmouse.policy.polling import policies
 from fieldmouse.policy.polling.learned import LearnedPolicy
-from fieldmouse.policy.polling.policies import (
-    AutomatonPolicy,
-    HarmonicPolicy,
-    MultiplicativePolicy,
-    OptimalPolicy,
-    ProportionalPolicy,
-    UniformPolicy,
-)
 from fieldmouse_lab.refresh.automaton_law import FreeAutomatonLaw
 from fieldmouse_lab.refresh.slots import Bursts, PolicyFactory, Reals, SlotCourse, Spacing, play_slots
 
@@ -141,13 +134,15 @@ def contestants(states: int = NATURAL_STATES) -> dict[str, Contestant]:
     always = (0.0, 0.0)
     return {
         "learned": Contestant(lambda p: LearnedPolicy(grain=SLOT)),
-        "optimal": Contestant(lambda p: OptimalPolicy(rates_of(p), grain=SLOT)),
-        "harmonic": Contestant(lambda p: HarmonicPolicy(grain=SLOT)),
-        "uniform": Contestant(lambda p: UniformPolicy()),
-        "proportional": Contestant(lambda p: ProportionalPolicy(grain=SLOT)),
-        "multiplicative": Contestant(lambda p: MultiplicativePolicy(grain=SLOT)),
-        "multiplicative-halving": Contestant(lambda p: MultiplicativePolicy(changed=0.5, unchanged=1.5, grain=SLOT)),
-        "automaton": Contestant(lambda p: AutomatonPolicy(states, SLOT), Spacing.RANDOM, always, is_free=True),
+        "optimal": Contestant(lambda p: policies.OptimalPolicy(rates_of(p), grain=SLOT)),
+        "harmonic": Contestant(lambda p: policies.HarmonicPolicy(grain=SLOT)),
+        "uniform": Contestant(lambda p: policies.UniformPolicy()),
+        "proportional": Contestant(lambda p: policies.ProportionalPolicy(grain=SLOT)),
+        "multiplicative": Contestant(lambda p: policies.MultiplicativePolicy(grain=SLOT)),
+        "multiplicative-halving": Contestant(
+            lambda p: policies.MultiplicativePolicy(changed=0.5, unchanged=1.5, grain=SLOT)
+        ),
+        "automaton": Contestant(lambda p: policies.AutomatonPolicy(states, SLOT), Spacing.RANDOM, always, is_free=True),
     }
 
 
@@ -195,18 +190,6 @@ def play_policy(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class ContestResult:
-    """Result of one policy on one population, with one seed."""
-
-    population: str
-    weather: str
-    policy: str
-    spacing: Spacing
-    seed: int
-    course: SlotCourse
-
-
 #: Slots between two switches of the probabilities, and bursts of the pages.
 CONDITIONS: Mapping[str, tuple[int, Bursts | None]] = {
     "static": (0, None),
@@ -214,44 +197,9 @@ CONDITIONS: Mapping[str, tuple[int, Bursts | None]] = {
     "bursty": (0, Bursts()),
 }
 
+_EVEN = "optimal learned harmonic uniform multiplicative multiplicative-halving proportional automaton"
 CONTEST_POLICIES: tuple[tuple[str, Spacing], ...] = (
-    ("optimal", Spacing.EVEN),
-    ("learned", Spacing.EVEN),
-    ("harmonic", Spacing.EVEN),
-    ("uniform", Spacing.EVEN),
-    ("multiplicative", Spacing.EVEN),
-    ("multiplicative-halving", Spacing.EVEN),
-    ("proportional", Spacing.EVEN),
-    ("automaton", Spacing.EVEN),
+    *((name, Spacing.EVEN) for name in _EVEN.split()),
     ("uniform", Spacing.RANDOM),
     ("automaton", Spacing.RANDOM),
 )
-
-
-def play_contest(
-    seeds: tuple[int, ...] = (1, 2, 3),
-    *,
-    slots: int = 3000,
-    populations: tuple[str, ...] = tuple(POPULATIONS),
-    weathers: tuple[str, ...] = tuple(CONDITIONS),
-    field: tuple[tuple[str, Spacing], ...] = CONTEST_POLICIES,
-    is_tight: bool = False,
-) -> Iterator[ContestResult]:
-    """Play all policies on all populations under all conditions, at the natural budget or the tight one."""
-    for population in populations:
-        for seed in seeds:
-            pages = POPULATIONS[population](seed)
-            for weather in weathers:
-                switch_every, bursts = CONDITIONS[weather]
-                for policy, spacing in field:
-                    course = play_policy(
-                        pages,
-                        policy,
-                        seed=seed,
-                        slots=slots,
-                        budget=tight_budget(pages) if is_tight else None,
-                        spacing=spacing,
-                        switch_every=switch_every,
-                        bursts=bursts,
-                    )
-                    yield ContestResult(population, weather, policy, spacing, seed, course)

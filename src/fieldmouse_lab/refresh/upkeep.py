@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import takewhile
+from itertools import pairwise, takewhile
 from pathlib import Path
 
 import msgspec
@@ -33,7 +33,7 @@ from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.testing import virtual_time
 from fieldmouse.testing.meadow.fetcher import MeadowFetcher
 from fieldmouse.testing.meadow.meadow import Meadow
-from fieldmouse.testing.meadow.options import MeadowOptions
+from fieldmouse.testing.meadow.options import CALM, MeadowOptions
 from fieldmouse.testing.meadow.serve import MeadowChange, changes_after, meadow_process
 from fieldmouse.testing.meadow.server import Arrival, read_arrivals
 from fieldmouse.url import Url
@@ -78,22 +78,12 @@ class RefreshTrial:
             page_kb=1.0,
             links=15,
             compression=False,
-            duplicates=0.0,
             changing=1.0,
             rewriting=True,
             change_every=self.patience * self.round,
             change_sigma=self.sigma,
-            robots=0.0,
-            sitemaps=0.0,
-            private=0.0,
-            nofollow=0.0,
-            redirects=0.0,
-            not_found=0.0,
-            server_error=0.0,
-            broken=0.0,
-            busy=0.0,
-            traps=0.0,
             date_lies=self.lies,
+            **CALM,
         )
 
     def settings(self, policy: str) -> dict[str, str]:
@@ -191,10 +181,7 @@ def compare_with_truth(
     urls = [fact.url for fact in meadow.truth()]
     assert report.window is not None, "it was polled for long enough"
     edges = began + upkeep.round * np.arange(upkeep.rounds + 1)
-    course = [
-        current_share(urls, looks, changed, start, end)
-        for start, end in zip(edges.tolist(), edges[1:].tolist(), strict=False)
-    ]
+    course = [current_share(urls, looks, changed, *span) for span in pairwise(edges.tolist())]
     fresh = current_share(urls, looks, changed, *report.window)
     return RefreshTrialResult(report, fresh, _share_now(crawl, meadow, urls, report.at), tuple(course))
 

@@ -22,11 +22,5 @@ from fieldmouse_lab.urn.game import Game as Game
 from fieldmouse_lab.urn.play import play as play
 from fieldmouse_lab.urn.play import play_many as play_many
 from fieldmouse_lab.urn.play import play_pure as play_pure
-from fieldmouse_lab.urn.sources import empirical_source as empirical_source
-from fieldmouse_lab.urn.sources import exponential as exponential
-from fieldmouse_lab.urn.sources import finite_source as finite_source
-from fieldmouse_lab.urn.sources import normal as normal
-from fieldmouse_lab.urn.sources import poisson as poisson
 from fieldmouse_lab.urn.sources import power as power
-from fieldmouse_lab.urn.sources import uniform as uniform
 from fieldmouse_lab.urn.strategies import strategy as strategy

@@ -6,11 +6,12 @@ import numpy as np
 from numpy.random import Generator
 
 from fieldmouse_lab.urn import kernel as b
-from fieldmouse_lab.urn.game import QUEUE_LENGTHS, Game, GameEnd, Longs
+from fieldmouse_lab.urn.game import QUEUE_LENGTHS, Game, GameCounts, GameEnd, Longs
 from fieldmouse_lab.urn.kernel import advance, store
 from fieldmouse_lab.urn.sources import Ints, Reals
 
 _ENDS = {b.STUCK: GameEnd.STUCK, b.FULL: GameEnd.FULL, b.DRY: GameEnd.DRY}
+_COUNTS = [b.DISTINCT, b.SUM, b.NAMED, b.DRAWS, b.APPENDS, b.READS, b.MOVES, b.STORED, b.WAITING]
 _FIRST_RING = 1 << 12
 
 
@@ -32,14 +33,11 @@ class CompiledPlayer:
     def fill(self, balls: int, neutral: bool) -> None:
         self._numbers[b.NEVER_ASK] = neutral
         self._numbers[b.FILLING] = 1
-        self._run(balls)
+        self.advance(balls)
         self._numbers[b.FILLING] = self._numbers[b.NEVER_ASK] = 0
 
     def advance(self, steps: int) -> None:
-        self._run(steps)
-
-    def _run(self, turns: int) -> None:
-        self._numbers[b.LEFT] = turns
+        self._numbers[b.LEFT] = steps
         while self._numbers[b.LEFT] and self._numbers[b.STATE] == b.PLAYING:
             advance(self._rng, self._board)
             self._enlarge_ring()
@@ -73,40 +71,8 @@ class CompiledPlayer:
         return int(self._numbers[b.STEPS])
 
     @property
-    def sum(self) -> int:
-        return int(self._numbers[b.SUM])
-
-    @property
-    def distinct(self) -> int:
-        return int(self._numbers[b.DISTINCT])
-
-    @property
-    def draws(self) -> int:
-        return int(self._numbers[b.DRAWS])
-
-    @property
-    def appends(self) -> int:
-        return int(self._numbers[b.APPENDS])
-
-    @property
-    def reads(self) -> int:
-        return int(self._numbers[b.READS])
-
-    @property
-    def moves(self) -> int:
-        return int(self._numbers[b.MOVES])
-
-    @property
-    def backlog(self) -> int:
-        return int(self._numbers[b.STORED])
-
-    @property
-    def waiting(self) -> int:
-        return int(self._numbers[b.WAITING])
-
-    @property
-    def named(self) -> int:
-        return int(self._numbers[b.NAMED])
+    def counts(self) -> GameCounts:
+        return GameCounts(*self._numbers[_COUNTS].tolist())
 
     @property
     def elephants(self) -> Ints:
@@ -120,16 +86,21 @@ class CompiledPlayer:
     def online(self) -> Longs:
         return self._board.hosts[:-1, b.ONLINE].astype(np.int64)
 
+    @property
+    def _slots(self) -> Ints:
+        """Colours online."""
+        return self._board.slots[: self._numbers[b.DISTINCT]]
+
     def chances(self) -> tuple[float, float]:
         """P_new and P_offline now."""
         board = self._board
-        new = 1.0 - float(board.p[board.slots[: self.distinct]].sum())
-        return new, float(board.p[np.flatnonzero(board.hosts[:-1, b.BACKLOG])].sum()) if self.waiting else 0.0
+        new = 1.0 - float(board.p[self._slots].sum())
+        return new, float(board.p[np.flatnonzero(board.hosts[:-1, b.BACKLOG])].sum())
 
     def lengths(self) -> list[int]:
         board = self._board
-        counts = np.bincount(board.hosts[board.slots[: self.distinct], b.ONLINE], minlength=QUEUE_LENGTHS)
-        return [len(board.p) - self.distinct, *counts[1:QUEUE_LENGTHS].tolist()]
+        counts = np.bincount(board.hosts[self._slots, b.ONLINE], minlength=QUEUE_LENGTHS)
+        return [len(board.p) - len(self._slots), *counts[1:QUEUE_LENGTHS].tolist()]
 
     @property
     def events(self) -> Ints:

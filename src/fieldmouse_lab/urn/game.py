@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -50,15 +50,8 @@ class Game:
     events: int = 0
 
     def __post_init__(self) -> None:
-        for name, value, least in (
-            ("capacity", self.capacity, 1),
-            ("steps", self.steps, 1),
-            ("every", self.every, 0),
-            ("stored", self.stored, 0),
-            ("draw_cap", self.draw_cap, 1),
-            ("events", self.events, 0),
-        ):
-            if not least <= value < 1 << 31:
+        for name, least in {"capacity": 1, "steps": 1, "every": 0, "stored": 0, "draw_cap": 1, "events": 0}.items():
+            if not least <= (value := getattr(self, name)) < 1 << 31:
                 raise UsageError(f"a game cannot have {name} {value:,}", f"give {least} to {2**31 - 1:,}")
         if wrong := [at for at in self.checkpoints if not 0 <= at <= self.steps]:
             raise UsageError(
@@ -87,6 +80,20 @@ class GameEnd(StrEnum):
     STUCK = "no draw could go online"
     FULL = "almost every draw would have had to go offline"
     DRY = "the source was dry and everything left"
+
+
+class GameCounts(NamedTuple):
+    """Counts at one time; all but the first and the last two are totals since the first ball."""
+
+    distinct: int  # colours online
+    sum: int  # of `distinct` over all steps
+    elephants: int
+    draws: int
+    appends: int
+    reads: int
+    moves: int
+    backlog: int
+    waiting: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)

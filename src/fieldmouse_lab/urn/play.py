@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from operator import attrgetter
 from typing import Protocol
 
 import numpy as np
@@ -15,40 +14,22 @@ from numpy.random import Generator, default_rng
 
 from fieldmouse.policy.distribution.registry import DistributionPolicy
 from fieldmouse_lab.urn.compiled import CompiledPlayer
-from fieldmouse_lab.urn.game import Game, GameEnd, GameResult, Longs
+from fieldmouse_lab.urn.game import Game, GameCounts, GameEnd, GameResult, Longs
 from fieldmouse_lab.urn.kernel import kernel_rules
 from fieldmouse_lab.urn.pure import PurePlayer
 from fieldmouse_lab.urn.sources import Ints, Reals
 from fieldmouse_lab.urn.strategies import StrategyInputs, build_policy, strategy_factory
 
-_counts = attrgetter("distinct", "sum", "named", "draws", "appends", "reads", "moves", "backlog", "waiting")
-
 
 class GamePlayer(Protocol):
-    """Player of one game. Counts are totals since the first ball."""
+    """Player of one game."""
 
     @property
     def end(self) -> GameEnd | None: ...
     @property
     def steps(self) -> int: ...
     @property
-    def sum(self) -> int: ...
-    @property
-    def distinct(self) -> int: ...
-    @property
-    def draws(self) -> int: ...
-    @property
-    def appends(self) -> int: ...
-    @property
-    def reads(self) -> int: ...
-    @property
-    def moves(self) -> int: ...
-    @property
-    def backlog(self) -> int: ...
-    @property
-    def waiting(self) -> int: ...
-    @property
-    def named(self) -> int: ...
+    def counts(self) -> GameCounts: ...
     @property
     def elephants(self) -> Ints: ...
     @property
@@ -93,9 +74,7 @@ def _policy(game: Game, rng: Generator) -> DistributionPolicy[int]:
     return build_policy(game.strategy, StrategyInputs(game.source, game.capacity, rng.spawn(1)[0]))
 
 
-def play_many(
-    games: Sequence[Game], seeds: Sequence[int], on_progress: Callable[[float], None] | None = None, jobs: int = 2
-) -> list[list[GameResult]]:
+def play_many(games: Sequence[Game], seeds: Sequence[int], jobs: int = 2) -> list[list[GameResult]]:
     """Play every game with every seed; return one row per game, in the given order.
 
     Kernels release the interpreter lock, so two threads use two cores. The longest games start first.
@@ -111,8 +90,6 @@ def play_many(
         try:
             for run in as_completed(runs):
                 outcomes[runs[run]] = run.result()
-                if on_progress is not None:
-                    on_progress(len(outcomes) / len(runs))
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
@@ -155,31 +132,25 @@ class GameMeasurer:
     def measure(self, time: int, table: GamePlayer) -> None:
         if self._rows and self._rows[-1][0] == time:
             del self._rows[-1], self._chances[-1], self._lengths[-1]
-        self._rows.append((time, *_counts(table)))
+        self._rows.append((time, *table.counts))
         self._chances.append(table.chances())
         self._lengths.append(table.lengths())
 
     def outcome(self, table: GamePlayer) -> GameResult:
-        columns = np.array(self._rows, np.int64).T
-        times, distinct, total, elephants, draws, appends, reads, moves, backlog, waiting = columns
+        times, *columns = np.array(self._rows, np.int64).T
+        counts = dict(zip(GameCounts._fields, columns, strict=True))
+        total = counts.pop("sum")
         new, offline = np.array(self._chances).T
         lasted = np.diff(times)
-        between = np.concatenate(([float(distinct[0])], np.diff(total) / np.maximum(lasted, 1)))
+        between = np.concatenate(([float(counts["distinct"][0])], np.diff(total) / np.maximum(lasted, 1)))
         return GameResult(
             end=table.end or GameEnd.STEPS,
             steps=table.steps,
             times=times,
-            distinct=distinct,
             distinct_between=between,
             new=new,
             offline=offline,
-            elephants=elephants,
-            draws=draws,
-            appends=appends,
-            reads=reads,
-            moves=moves,
-            backlog=backlog,
-            waiting=waiting,
+            **counts,
             lengths=np.array(self._lengths, np.int64),
             elephant_hosts=table.elephants,
             online=table.online,

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.random import Generator
 
 from fieldmouse.policy.distribution.registry import DistributionPolicy
-from fieldmouse_lab.urn.game import QUEUE_LENGTHS, Game, GameEnd, Longs
+from fieldmouse_lab.urn.game import QUEUE_LENGTHS, Game, GameCounts, GameEnd, Longs
 from fieldmouse_lab.urn.kernel import DRAWN_OFFLINE, DRAWN_ONLINE, LEFT_ONLINE, RECALLED
 from fieldmouse_lab.urn.sources import Ints
 
@@ -23,7 +23,7 @@ class PurePlayer:
     def __init__(self, game: Game, policy: DistributionPolicy[int], rng: Generator) -> None:
         self._game, self._policy, self._rng = game, policy, rng
         source = game.source
-        self._p, self._draw = source.p, source.draw
+        self.p, self._draw = source.p, source.draw
         self._label: Ints | None = None
         self._remaining: list[int] | None = source.sequence(rng).tolist()[::-1] if source.finite else None
         self._one_queue = bool(getattr(policy, "ordered", False))
@@ -76,9 +76,9 @@ class PurePlayer:
     def permute(self, label: Ints) -> None:
         """Give host i's probability to host label[i]."""
         self._label = label
-        self._p = np.empty_like(self._game.source.p)
-        self._p[label] = self._game.source.p
-        self._mass = float(self._p[sorted(self._backlog)].sum()) if self._backlog else 0.0
+        self.p = np.empty_like(self._game.source.p)
+        self.p[label] = self._game.source.p
+        self._mass = float(self.p[sorted(self._backlog)].sum()) if self._backlog else 0.0
 
     def _end_step(self) -> None:
         self.sum += len(self._slots)
@@ -149,7 +149,7 @@ class PurePlayer:
         self._move_head(colour)
         self.appends += 1
         if not self._backlog[colour]:
-            self._mass += self._p[colour]
+            self._mass += self.p[colour]
         self._backlog[colour] += 1
         self._policy.stored(colour)
 
@@ -160,7 +160,7 @@ class PurePlayer:
         self._backlog[colour] -= 1
         if not self._backlog[colour]:
             del self._backlog[colour]
-            self._mass -= self._p[colour]
+            self._mass -= self.p[colour]
         self._policy.recalled(colour)
         self._put_online(colour)
 
@@ -175,43 +175,29 @@ class PurePlayer:
             self._events.append(colour * 4 + kind)
 
     @property
-    def distinct(self) -> int:
-        return len(self._slots)
-
-    @property
-    def backlog(self) -> int:
-        return self.appends - self.reads
-
-    @property
-    def waiting(self) -> int:
-        return len(self._backlog)
+    def counts(self) -> GameCounts:
+        named, backlog = len(self.elephants), self.appends - self.reads
+        totals = (self.draws, self.appends, self.reads, self.moves)
+        return GameCounts(len(self._slots), self.sum, named, *totals, backlog, len(self._backlog))
 
     @property
     def elephants(self) -> Ints:
         return np.array(sorted(getattr(self._policy, "elephants", ())), np.int32)
 
     @property
-    def named(self) -> int:
-        return len(getattr(self._policy, "elephants", ()))
-
-    @property
-    def p(self) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-        return self._p
-
-    @property
     def online(self) -> Longs:
-        counts = np.zeros(len(self._p), np.int64)
+        counts = np.zeros(len(self.p), np.int64)
         counts[self._slots] = [self._online[colour] for colour in self._slots]
         return counts
 
     def chances(self) -> tuple[float, float]:
         """P_new and P_offline now."""
-        new = 1.0 - float(self._p[self._slots].sum())
-        return new, float(self._p[sorted(self._backlog)].sum())
+        new = 1.0 - float(self.p[self._slots].sum())
+        return new, float(self.p[sorted(self._backlog)].sum())
 
     def lengths(self) -> list[int]:
         counts_by_length = Counter(self._online.values())
-        return [len(self._p) - len(self._slots), *(counts_by_length[length] for length in range(1, QUEUE_LENGTHS))]
+        return [len(self.p) - len(self._slots), *(counts_by_length[length] for length in range(1, QUEUE_LENGTHS))]
 
     @property
     def events(self) -> Ints:

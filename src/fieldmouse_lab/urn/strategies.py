@@ -19,7 +19,7 @@ from fieldmouse.errors import UsageError
 from fieldmouse.policy.distribution import registry
 from fieldmouse.policy.distribution.registry import POLICIES, DistributionPolicy
 from fieldmouse.policy.distribution.strategies import GreedyPolicy, MiceAndElephants, NeutralPolicy
-from fieldmouse_lab.urn import thesis_strategies
+from fieldmouse_lab.urn import thesis_strategies as thesis
 from fieldmouse_lab.urn.sources import Source
 
 #: Draw limit that is never reached: the game has its own `draw_cap`, so a policy needs none.
@@ -50,7 +50,6 @@ class StrategyFactory:
     """Constructor of a strategy, and the thesis' way to fill the online side before the game."""
 
     make: Callable[..., DistributionPolicy[int]]
-    about: str
     initial: Literal["strategy", "neutral"] = "strategy"
 
 
@@ -79,14 +78,9 @@ def _mice(default_queues: Queues, adapted: bool = False) -> Callable[..., Distri
             # Slightly lower, so that rounding does not exclude hosts whose probability is exactly 1/(beta K).
             elephants = np.flatnonzero(seat.source.p >= (1 - 1e-12) / (beta * seat.capacity)).tolist()
             search = 0
+        own_queues = queues == "per-host"
         return MiceAndElephants(
-            delta,
-            trigger,
-            search,
-            own_queues=queues == "per-host",
-            draw_cap=NO_CAP,
-            adapted=adapted,
-            elephants=elephants,
+            delta, trigger, search, own_queues=own_queues, draw_cap=NO_CAP, adapted=adapted, elephants=elephants
         )
 
     return make
@@ -99,48 +93,21 @@ def _chance(r: float) -> float:
 
 
 STRATEGIES: dict[str, StrategyFactory] = {
-    "none": StrategyFactory(lambda seat: NeutralPolicy(), "all that is drawn goes online"),
-    "alg1": StrategyFactory(
-        lambda seat: thesis_strategies.SourceFirst(), "greedy source first, then any ball offline", "neutral"
-    ),
-    "alg2": StrategyFactory(
-        lambda seat: thesis_strategies.OfflineFirst(), "any ball offline, then the greedy source", "neutral"
-    ),
-    "alg3": StrategyFactory(lambda seat: thesis_strategies.SourceOnly(), "the greedy source alone", "neutral"),
-    "alg4": StrategyFactory(lambda seat: GreedyPolicy(NO_CAP), "greedy offline, then the greedy source", "neutral"),
-    "alg5": StrategyFactory(
-        lambda seat: thesis_strategies.GreedyUntilFull(seat.share),
-        "as 4, and any ball offline once most are there",
-        "neutral",
-    ),
-    "alg6": StrategyFactory(
-        lambda seat: thesis_strategies.GreedySecond(), "as 4, looking at two balls offline", "neutral"
-    ),
-    "alg7": StrategyFactory(
-        lambda seat, *, r=0.5: thesis_strategies.CoinSourceOrOffline(_chance(r), seat.rng),
-        "a coin between source and offline",
-        "neutral",
-    ),
-    "alg8": StrategyFactory(
-        lambda seat, *, r=0.5: thesis_strategies.CoinAfterDraw(_chance(r), seat.rng, seat.share),
-        "draw, then a coin between that ball and the first offline",
-        "neutral",
-    ),
-    "alg9": StrategyFactory(
-        lambda seat, *, r=0.5: thesis_strategies.CoinGreedy(_chance(r), seat.rng, seat.share),
-        "a coin between the greedy source and any ball offline",
-        "neutral",
-    ),
-    "alg10": StrategyFactory(
-        lambda seat, *, r=0.5: thesis_strategies.GreedyThenCoin(_chance(r), seat.rng, seat.share),
-        "the greedy source until most are offline, then a coin",
-        "neutral",
-    ),
-    "alg11": StrategyFactory(_mice("per-host"), "mice and elephants, a queue per elephant"),
-    "alg12": StrategyFactory(_mice("one"), "mice and elephants, one queue: recommended by the thesis"),
-    "alg12-adapted": StrategyFactory(
-        _mice("one", adapted=True), "as 12, and an elephant that is nowhere goes online (section 8.4)"
-    ),
+    "none": StrategyFactory(lambda seat: NeutralPolicy()),
+    "alg1": StrategyFactory(lambda seat: thesis.SourceFirst(), "neutral"),
+    "alg2": StrategyFactory(lambda seat: thesis.OfflineFirst(), "neutral"),
+    "alg3": StrategyFactory(lambda seat: thesis.SourceOnly(), "neutral"),
+    "alg4": StrategyFactory(lambda seat: GreedyPolicy(NO_CAP), "neutral"),
+    "alg5": StrategyFactory(lambda seat: thesis.GreedyUntilFull(seat.share), "neutral"),
+    "alg6": StrategyFactory(lambda seat: thesis.GreedySecond(), "neutral"),
+    "alg7": StrategyFactory(lambda seat, *, r=0.5: thesis.CoinSourceOrOffline(_chance(r), seat.rng), "neutral"),
+    "alg8": StrategyFactory(lambda seat, *, r=0.5: thesis.CoinAfterDraw(_chance(r), seat.rng, seat.share), "neutral"),
+    "alg9": StrategyFactory(lambda seat, *, r=0.5: thesis.CoinGreedy(_chance(r), seat.rng, seat.share), "neutral"),
+    "alg10": StrategyFactory(lambda seat, *, r=0.5: thesis.GreedyThenCoin(_chance(r), seat.rng, seat.share), "neutral"),
+    "alg11": StrategyFactory(_mice("per-host")),
+    "alg12": StrategyFactory(_mice("one")),
+    # As 12, and an elephant that is neither online nor offline goes online (section 8.4).
+    "alg12-adapted": StrategyFactory(_mice("one", adapted=True)),
 }
 
 
@@ -153,7 +120,7 @@ def strategy_factory(name: str) -> StrategyFactory:
     if name in STRATEGIES:
         return STRATEGIES[name]
     policy = _policy(name)
-    return StrategyFactory(lambda seat, **options: policy(**options), (inspect.getdoc(policy) or "").split("\n")[0])
+    return StrategyFactory(lambda seat, **options: policy(**options))
 
 
 def strategy_parameters(name: str) -> dict[str, Any]:

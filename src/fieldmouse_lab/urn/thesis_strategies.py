@@ -125,42 +125,46 @@ class CoinSourceOrOffline(AcceptNewHosts[H]):
         return True
 
 
-class CoinAfterDraw(ProbabilityAware[H]):
-    """Algorithm 8: a draw, accepted with probability `r`; otherwise the first ball offline goes online."""
+class CoinStrategy(ProbabilityAware[H]):
+    """Base of strategies that also toss a coin: it shows heads with probability `r`."""
 
     def __init__(self, r: float, dice: Generator, share: Callable[[H], float]) -> None:
         super().__init__(share)
         self._r, self._dice = r, dice
         self._due = False  # the first ball offline must come online
 
-    def recall(self, dry: bool = False) -> H | None:
-        return self._first() if self._due or dry else None
-
-    def place(self, host: H) -> bool:
-        if self.mostly_offline or self._dice.random() >= self._r:
-            self._due = True
-            return False
-        return host not in self.backlog
+    def _heads(self) -> bool:
+        return self._dice.random() < self._r
 
     def came_online(self, host: H, balls: int = 1) -> None:
         super().came_online(host, balls)
         self._due = False
 
 
-class CoinGreedy(ProbabilityAware[H]):
+class CoinAfterDraw(CoinStrategy[H]):
+    """Algorithm 8: a draw, accepted with probability `r`; otherwise the first ball offline goes online."""
+
+    def recall(self, dry: bool = False) -> H | None:
+        return self._first() if self._due or dry else None
+
+    def place(self, host: H) -> bool:
+        if self.mostly_offline or not self._heads():
+            self._due = True
+            return False
+        return host not in self.backlog
+
+
+class CoinGreedy(CoinStrategy[H]):
     """Algorithm 9: with probability `r` an acceptable draw, else the first ball offline."""
 
-    def __init__(self, r: float, dice: Generator, share: Callable[[H], float]) -> None:
-        super().__init__(share)
-        self._r, self._dice = r, dice
-        self._any = False  # offline is empty and the coin rejects new hosts: accept any draw
+    _any = False  # offline is empty and the coin rejects new hosts: accept any draw
 
     def recall(self, dry: bool = False) -> H | None:
         if dry:
             return self._first()
         if self._refused:
             return None
-        if self._dice.random() < self._r:
+        if self._heads():
             self._any = False
             return self._first() if self.mostly_offline else None
         first = self._first()
@@ -171,14 +175,11 @@ class CoinGreedy(ProbabilityAware[H]):
         return self._any or super().place(host)
 
 
-class GreedyThenCoin(ProbabilityAware[H]):
+class GreedyThenCoin(CoinStrategy[H]):
     """Algorithm 10: acceptable draws; once most hosts are offline, one draw, then a coin, then the first ball
     offline."""
 
-    def __init__(self, r: float, dice: Generator, share: Callable[[H], float]) -> None:
-        super().__init__(share)
-        self._r, self._dice = r, dice
-        self._late = self._due = False
+    _late = False
 
     def recall(self, dry: bool = False) -> H | None:
         if dry or self._due:
@@ -190,11 +191,7 @@ class GreedyThenCoin(ProbabilityAware[H]):
     def place(self, host: H) -> bool:
         if not self._late:
             return super().place(host)
-        if self._is_new(host) or (self._dice.random() < self._r and host not in self.backlog):
+        if self._is_new(host) or (self._heads() and host not in self.backlog):
             return True
         self._due = True
         return False
-
-    def came_online(self, host: H, balls: int = 1) -> None:
-        super().came_online(host, balls)
-        self._due = False

@@ -13,16 +13,11 @@ from collections.abc import Iterator
 from enum import Enum
 from typing import NamedTuple
 
+from fieldmouse.testing.meadow import rng
 from fieldmouse.testing.meadow.options import MeadowOptions
 from fieldmouse.testing.meadow.paths import PageTraits, original_of, page_rng
 from fieldmouse.testing.meadow.plan import FANOUT, Site
-from fieldmouse.testing.meadow.rng import (
-    exponential,
-    lognormal_quantiles,
-    lognormal_quantiles_by_median,
-    random_words,
-    threshold,
-)
+from fieldmouse.testing.meadow.rng import exponential, random_words, threshold
 
 _WINDOW = 8.0
 _PER_WINDOW = 1 << 16
@@ -46,7 +41,7 @@ class Changes:
         self._changing = int(options.changing * 2**32)
         self._rate = 1.0 / options.change_every
         sigma = options.change_sigma
-        self._spread = lognormal_quantiles(1.0) if sigma is None else lognormal_quantiles_by_median(sigma)
+        self._spread = rng.lognormal_quantiles(1.0) if sigma is None else rng.lognormal_quantiles_by_median(sigma)
 
     def rate(self, site: Site, page: int) -> float:
         """Changes per second of a page; copies change with their original."""

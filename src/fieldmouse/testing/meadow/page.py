@@ -14,7 +14,7 @@ from __future__ import annotations
 import struct
 import time
 import zlib
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from isal import isal_zlib
 
@@ -68,16 +68,17 @@ class CompressedPiece(NamedTuple):
 
 def compress_well(text: str) -> CompressedPiece:
     """Make a piece for all hosts; compressed well, because it is made once."""
-    plain = text.encode()
-    deflater = zlib.compressobj(6, zlib.DEFLATED, -15)
-    return CompressedPiece(plain, deflater.compress(plain) + deflater.flush(zlib.Z_FULL_FLUSH))
+    return _deflate(text, zlib.compressobj(6, zlib.DEFLATED, -15))
 
 
 def compress_fast(text: str) -> CompressedPiece:
     """Make a piece for one page or one host; compressed fast, because a client is waiting."""
+    return _deflate(text, isal_zlib.compressobj(0, isal_zlib.DEFLATED, -15))
+
+
+def _deflate(text: str, deflater: Any) -> CompressedPiece:
     plain = text.encode()
-    deflater = isal_zlib.compressobj(0, isal_zlib.DEFLATED, -15)
-    return CompressedPiece(plain, deflater.compress(plain) + deflater.flush(isal_zlib.Z_FULL_FLUSH))
+    return CompressedPiece(plain, deflater.compress(plain) + deflater.flush(zlib.Z_FULL_FLUSH))
 
 
 def store_uncompressed(text: str) -> CompressedPiece:
@@ -94,14 +95,8 @@ def gzip_member(pieces: list[CompressedPiece]) -> bytes:
     b'fieldmouse'
     """
     plain = join_plain(pieces)
-    return b"".join(
-        (
-            _GZIP_HEAD,
-            *[piece[1] for piece in pieces],
-            _LAST_BLOCK,
-            _TRAILER.pack(isal_zlib.crc32(plain), len(plain) & 0xFFFFFFFF),
-        )
-    )
+    trailer = _TRAILER.pack(isal_zlib.crc32(plain), len(plain) & 0xFFFFFFFF)
+    return b"".join((_GZIP_HEAD, *[piece[1] for piece in pieces], _LAST_BLOCK, trailer))
 
 
 def join_plain(pieces: list[CompressedPiece]) -> bytes:

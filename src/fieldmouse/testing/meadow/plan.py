@@ -46,12 +46,11 @@ class SiteHabits:
     encoding: str  # "gzip", "br", "zstd" or "" for plain
     chunked: bool
     closing: bool  # closes the connection after each answer
-    validators: int  # closes the connection after each response
+    validators: int  # 0: none, 1: Last-Modified, 2: ETag too
     date_lie: str  # Last-Modified is the time of the request ("now"), never moves ("never"), or is true ("")
     busy: bool
     slow: bool
     stalling: bool
-    # Last-Modified is the time of the request ("now"), never changes ("never"), or is true ("")
     latency: float
 
 

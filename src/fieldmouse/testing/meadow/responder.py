@@ -86,9 +86,8 @@ def sitemap(
         rows = "".join(f"<sitemap><loc>{site.origin}{part}</loc></sitemap>\n" for part in paths[1:])
         return _document("sitemapindex", rows).encode()
     first = max(0, place - 1) * PER_SITEMAP
-    lastmod = _Lastmod(site, options, changes)
     rows = "".join(
-        _row(site, place, lastmod.of(page, at))
+        _row(site, place, _lastmod(site, page, options, changes, at))
         for page in range(first, min(first + PER_SITEMAP, site.size))
         for place in _places(site, page, fates, at)
     )
@@ -107,18 +106,12 @@ def _places(site: Site, page: int, fates: PageLifetimes, at: float) -> list[str]
     return [path_of(site, page), *story] if where is Location.HERE else []
 
 
-class _Lastmod:
-    """Lastmod dates of a host: the truth, or one of the two common lies."""
-
-    def __init__(self, site: Site, options: MeadowOptions, changes: Changes):
-        self._lies = has_false_lastmod(site, options)
-        self._always_today = bool(random_words(options.seed, "lastmod", site.number)[1] & 1)
-        self._site, self._changes, self._began = site, changes, options.began
-
-    def of(self, page: int, at: float) -> float:
-        if self._lies:
-            return at // 86_400.0 * 86_400.0 if self._always_today else self._began or 1e9
-        return self._changes.version(self._site, page, at).since
+def _lastmod(site: Site, page: int, options: MeadowOptions, changes: Changes, at: float) -> float:
+    """Lastmod date of a page: the truth, or one of the two common lies."""
+    if not has_false_lastmod(site, options):
+        return changes.version(site, page, at).since
+    always_today = random_words(options.seed, "lastmod", site.number)[1] & 1
+    return at // 86_400.0 * 86_400.0 if always_today else options.began or 1e9
 
 
 def has_false_lastmod(site: Site, options: MeadowOptions) -> bool:

@@ -18,6 +18,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 
 import msgspec
@@ -71,26 +72,12 @@ class MeadowChange(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def changes_after(meadow: Meadow, start: float) -> Iterator[MeadowChange]:
-    """Yield all changes to the pages of a meadow after `start`, in order of time, without end.
+    """Return all changes to the pages of a meadow after `start`, in order of time, without end.
 
     Changes of a page that is away are not yielded; a moved page changes at its new URL.
     """
-    heap: list[tuple[float, int, int, Iterator[MeadowChange], MeadowChange]] = []
-    for site in meadow.plan.sites:
-        for page in range(site.size):
-            course = _course(meadow, site, page, start)
-            first = next(course, None)
-            if first is not None:
-                heap.append((first.t, site.number, page, course, first))
-    heapq.heapify(heap)
-    while heap:
-        _, number, page, course, change = heap[0]
-        yield change
-        later = next(course, None)
-        if later is None:
-            heapq.heappop(heap)
-        else:
-            heapq.heapreplace(heap, (later.t, number, page, course, later))
+    courses = (_course(meadow, site, page, start) for site in meadow.plan.sites for page in range(site.size))
+    return heapq.merge(*courses, key=lambda change: change.t)
 
 
 def _course(meadow: Meadow, site: Site, page: int, start: float) -> Iterator[MeadowChange]:
@@ -101,7 +88,8 @@ def _course(meadow: Meadow, site: Site, page: int, start: float) -> Iterator[Mea
     turns = [turn for turn in fates.location_changes(site, page) if turn.at > start]
     story = fates.new_page_since(site, page)
     revision, where = changes.version(site, page, start).number, fates.location(site, page, start)
-    for version in _with_end(changes.after(site, page, start)):
+    # A page that never changes may still vanish or move, so a version at infinite time comes last.
+    for version in chain(changes.after(site, page, start), [_NEVER]):
         while turns and turns[0].at < version.since:
             turn = turns.pop(0)
             where = turn.location
@@ -119,33 +107,23 @@ def _course(meadow: Meadow, site: Site, page: int, start: float) -> Iterator[Mea
             yield MeadowChange(version.since, Url(site.origin + special_path(SpecialPath.STORY, page)), 0, "new")
 
 
-def _with_end(versions: Iterator[PageVersion]) -> Iterator[PageVersion]:
-    """Append a version at infinite time, because a page that never changes may still vanish or move."""
-    yield from versions
-    yield _NEVER
-
-
 class ChangeLog:
     """Writer of all changes from `start` on; they are written when their time comes."""
 
     def __init__(self, meadow: Meadow, path: Path, start: float):
-        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        self._file = path.open("wb")
         self._coming = changes_after(meadow, start)
         self._next = next(self._coming, None)
 
     def advance(self, now: float) -> None:
         """Write all changes up to `now`."""
-        lines = []
-        encode = msgspec.json.encode
         while self._next is not None and self._next.t <= now:
-            lines.append(encode(self._next) + b"\n")
+            self._file.write(msgspec.json.encode(self._next) + b"\n")
             self._next = next(self._coming, None)
-        left = b"".join(lines)
-        while left:
-            left = left[os.write(self._file, left) :]
+        self._file.flush()
 
     def close(self) -> None:
-        os.close(self._file)
+        self._file.close()
 
 
 _BACKLOG = 4096

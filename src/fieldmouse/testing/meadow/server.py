@@ -200,14 +200,8 @@ class HttpConnection(asyncio.Protocol):
             body = b""
         elif chunked:
             body = _chunks(body)
-        head = b"HTTP/1.1 %d %s\r\n%s%s%s%s" % (
-            status,
-            _REASONS[status],
-            self._grounds.date,
-            headers,
-            length,
-            b"\r\n" if keep else b"Connection: close\r\n\r\n",
-        )
+        end = b"\r\n" if keep else b"Connection: close\r\n\r\n"
+        head = b"HTTP/1.1 %d %s\r\n%s" % (status, _REASONS[status], self._grounds.date) + headers + length + end
         if answer.drip and body:
             self._transport.write(head)
             step = -(-len(body) // _DRIPS)

@@ -13,15 +13,8 @@ from pathlib import Path
 
 import msgspec
 
-from fieldmouse.testing.meadow.paths import (
-    PageTraits,
-    SpecialPath,
-    is_redirect_chain,
-    original_of,
-    page_rng,
-    path_of,
-    special_path,
-)
+from fieldmouse.testing.meadow import paths
+from fieldmouse.testing.meadow.paths import SpecialPath, special_path
 from fieldmouse.testing.meadow.plan import MeadowPlan, Site
 from fieldmouse.testing.meadow.responder import redirect_status, sitemap_paths
 from fieldmouse.url import Url
@@ -36,43 +29,33 @@ class TrueUrl(msgspec.Struct, frozen=True):
 
 
 _STATUS = {SpecialPath.GONE: 404, SpecialPath.BROKEN: 500}
-_FORBIDDEN = {
-    SpecialPath.PRIVATE,
-    SpecialPath.FILE,
-    SpecialPath.NOMICE,
-    SpecialPath.PARTNER,
-    SpecialPath.MEMBERS,
-    SpecialPath.CALENDAR,
-    SpecialPath.SESSION,
-}
+_FORBIDDEN = {SpecialPath.PRIVATE, SpecialPath.FILE, SpecialPath.NOMICE, SpecialPath.PARTNER, SpecialPath.MEMBERS}
 
 
 def true_urls(plan: MeadowPlan) -> Iterator[TrueUrl]:
-    signs = PageTraits(plan.options)
+    signs = paths.PageTraits(plan.options)
     for site in plan.sites:
         yield from _site(site, signs, plan.options.open_traps)
 
 
-def _site(site: Site, signs: PageTraits, open_traps: bool) -> Iterator[TrueUrl]:
+def _site(site: Site, signs: paths.PageTraits, open_traps: bool) -> Iterator[TrueUrl]:
     origin = site.origin
     for path in sitemap_paths(site):
         yield TrueUrl(Url(origin + path), 200, True)
     for page in range(site.size):
-        dice = page_rng(site, page)
-        path = path_of(site, page)
+        dice = paths.page_rng(site, page)
+        path = paths.path_of(site, page)
         yield TrueUrl(Url(origin + path), 0 if signs.stalls(site, page, dice) else 200, True)
-        if original_of(site, page) != page or signs.stalls(site, page, dice):
+        if paths.original_of(site, page) != page or signs.stalls(site, page, dice):
             continue
         for nook in signs.special_links(site, page, dice):
-            if nook is SpecialPath.SESSION:
+            if nook in (SpecialPath.SESSION, SpecialPath.CALENDAR):
+                trap = f"{path}?sid={dice[9]:08x}" if nook is SpecialPath.SESSION else special_path(nook, 0)
                 if not open_traps:
-                    yield TrueUrl(Url(f"{origin}{path}?sid={dice[9]:08x}"), 200, False)
-            elif nook is SpecialPath.CALENDAR:
-                if not open_traps:
-                    yield TrueUrl(Url(origin + special_path(nook, 0)), 200, False)
+                    yield TrueUrl(Url(origin + trap), 200, False)
             elif nook is SpecialPath.GO:
                 yield TrueUrl(Url(origin + special_path(nook, page)), redirect_status(dice), True)
-                if is_redirect_chain(dice):
+                if paths.is_redirect_chain(dice):
                     yield TrueUrl(Url(origin + special_path(SpecialPath.ONWARD, page)), 301, True)
             else:
                 url = Url(origin + special_path(nook, page))

@@ -19,9 +19,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from fieldmouse.policy.distribution.registry import POLICIES
-from fieldmouse_lab.catalogue import Experiment, Figure, Panel, Progress, Result, Row, Series
+from fieldmouse_lab import catalogue
+from fieldmouse_lab.catalogue import Figure, Panel, Progress, Result, Row, Sample, Series, new_row
 from fieldmouse_lab.papers.bubing.games import power_law
-from fieldmouse_lab.papers.bubing.printed import GAMMAS, PLACES, Sample, new_row
+from fieldmouse_lab.papers.bubing.printed import GAMMAS, PLACES
 from fieldmouse_lab.urn.exact import min_draws_per_step
 from fieldmouse_lab.urn.game import Game, GameResult
 from fieldmouse_lab.urn.play import play, play_many
@@ -77,8 +78,7 @@ class Score:
 
 def scores(policies: dict[str, Strategy], gammas: tuple[float, ...], steps: int, progress: Progress) -> Iterator[Score]:
     rounds = [(name, gamma, source) for source in SOURCES for gamma in gammas for name in policies]
-    for done, (name, gamma, source) in enumerate(rounds):
-        progress(done / len(rounds), f"{name}, gamma {gamma}, {source}")
+    for name, gamma, source in catalogue.with_progress(rounds, progress, lambda one: "{}, gamma {}, {}".format(*one)):
         every = SOURCES[source] * steps // STEPS
         game = Game(replace(power_law(gamma), permute_every=every), PLACES, steps, policies[name])
         outcomes = play_many([game], range(1, GAMES + 1))[0]
@@ -107,6 +107,7 @@ def _index_guarantee(results: list[Score]) -> str:
 
 
 def compare_policies(progress: Progress) -> Result:
+    """Distinct hosts, draws against the fewest possible, backlog, appends and reads; gamma 0.3 to 1.7."""
     results = list(scores(compared_strategies(), GAMMAS, STEPS, progress))
     shown = (("distinct / K", False), ("draws per step", True), ("backlog growth per step", False))
     panels = tuple(_panel(results, source, measure, log) for source in SOURCES for measure, log in shown)
@@ -123,16 +124,6 @@ def compare_policies(progress: Progress) -> Result:
         ),
     )
 
-
-BEYOND_EXPERIMENTS = (
-    Experiment(
-        "urn-beyond",
-        "beyond",
-        "Every policy over every law of host size, stationary and changing",
-        "Distinct hosts, draws against the fewest possible, backlog, appends and reads; gamma 0.3 to 1.7.",
-        compare_policies,
-    ),
-)
 
 GAMMA = 0.9
 SCALE_STEPS = 1_000_000
@@ -186,12 +177,11 @@ def _cost_panel(bills: list[GameCost], measure: str, label: str) -> Panel:
 
 
 def measure_scale(progress: Progress) -> Result:
+    """Microseconds per step and megabytes, at the sizes of section 8.1."""
     play(Game(power(10, GAMMA), 1, 1, strategy("index")), 1)  # compiles the kernel before the clock starts
-    bills = []
     rounds = [(policy, *size) for policy in SCALE_POLICIES for size in SIZES]
-    for done, (policy, places, hosts) in enumerate(rounds):
-        progress(done / len(rounds), f"{policy}, K {places}, C {hosts}")
-        bills.append(measure_cost(policy, places, hosts, SCALE_STEPS))
+    steps = catalogue.with_progress(rounds, progress, lambda one: "{}, K {}, C {}".format(*one))
+    bills = [measure_cost(policy, places, hosts, SCALE_STEPS) for policy, places, hosts in steps]
     panels = (
         _cost_panel(bills, "microseconds", "microseconds per step"),
         _cost_panel(bills, "megabytes", "megabytes at most"),
@@ -206,15 +196,10 @@ def measure_scale(progress: Progress) -> Result:
     )
 
 
-SCALE_EXPERIMENTS = (
-    Experiment(
-        "urn-scale",
-        "beyond",
-        "Cost of a step as hosts and places grow to 10^7 and 10^6",
-        "Microseconds per step and megabytes, at the sizes of section 8.1.",
-        measure_scale,
-        alone=True,
-    ),
-)
+_POLICIES_TITLE = "Every policy over every law of host size, stationary and changing"
+_SCALE_TITLE = "Cost of a step as hosts and places grow to 10^7 and 10^6"
 
-EXPERIMENTS = (*BEYOND_EXPERIMENTS, *SCALE_EXPERIMENTS)
+EXPERIMENTS = (
+    catalogue.experiment("urn-beyond", _POLICIES_TITLE, compare_policies, group="beyond"),
+    catalogue.experiment("urn-scale", _SCALE_TITLE, measure_scale, group="beyond", alone=True),
+)

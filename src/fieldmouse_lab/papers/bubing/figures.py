@@ -11,20 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
+from itertools import starmap
+from typing import Literal
 
-from fieldmouse_lab.catalogue import Experiment, Figure, Panel, Progress, Result, Series
-from fieldmouse_lab.papers.bubing.games import (
-    GameCourse,
-    Queues,
-    curve,
-    expected_filling,
-    play_course,
-    play_elephants,
-    play_neutral,
-    power_law,
-)
-from fieldmouse_lab.papers.bubing.printed import COLOURS, GAMMAS, PLACES, printed_tables
+from fieldmouse_lab.catalogue import Experiment, Figure, Panel, Progress, Result, Series, experiment, with_progress
+from fieldmouse_lab.papers.bubing import games as thesis
+from fieldmouse_lab.papers.bubing.games import GameCourse, curve, play_course, power_law
+from fieldmouse_lab.papers.bubing.printed import GAMMAS, PLACES, printed_tables
 from fieldmouse_lab.urn.sources import Source, exponential, normal, poisson, power, uniform
 from fieldmouse_lab.urn.strategies import Strategy, strategy
 
@@ -52,183 +46,81 @@ class FigureSpec:
     cases: tuple[FigureCase, ...]
 
 
-def _cases_by_colours(law: Callable[[int], Source], colours: Sequence[int]) -> tuple[FigureCase, ...]:
-    return tuple(FigureCase(f"C = {c}", partial(law, c)) for c in colours)
+LAWS: dict[str, Callable[..., Source]] = {
+    "uniform": uniform,
+    "exponential": exponential,
+    "normal": normal,
+    "poisson": poisson,
+    "power": power,
+}
+
+#: Number, steps, law with its parameters, the parameter that varies (K: the places), its values, title.
+_FIGURES = """
+5.3  |  19000 | uniform C               | C | 1000 2000 5000 10000 100000       | Uniform: more colours
+5.4  |   9000 | uniform 1000            | K | 100 500 1000 2000                 | Uniform: more places
+5.5  |  19000 | exponential C 1000      | C | 1000 2000 5000 10000 100000       | Exponential: more colours
+5.6  | 400000 | exponential 100000 1000 | K | 100 1000 10000 50000 100000       | Exponential: more places
+5.7  |  19000 | exponential 100000 λ    | λ | 10 100 1000 10000 100000          | Exponential: a larger mean
+5.8  |  19000 | normal C 1000 100       | C | 1000 2000 5000 10000 100000       | Normal: more colours
+5.9  | 400000 | normal 100000 10000 1000| K | 1000 3000 6000 10000 50000 100000 | Normal: more places
+5.10 |  99000 | normal 100000 μ 100     | μ | 100 200 300 1000 10000            | Normal: a larger mean
+5.11 |  99000 | normal 100000 1000 σ    | σ | 10 100 300 500 800 1000           | Normal: a larger deviation
+5.12 |  19000 | poisson C 1000          | C | 1000 1200 2000 10000 100000       | Poisson: more colours
+5.13 |  19000 | normal C 1000 31.622776601683793 | C | 1000 1200 2000 10000 100000 \
+ | Normal with the variance of Poisson: more colours
+5.14 | 400000 | poisson 100000 1000     | K | 100 1000 10000 100000             | Poisson: more places
+5.15 |  19000 | poisson 100000 λ        | λ | 0 100 1000 10000 55000 100000     | Poisson: a larger mean
+5.16 |  99000 | power C 1.1             | C | 1000 2000 5000 10000 100000       | Power law: more colours
+5.17 | 400000 | power 100000 1.1        | K | 100 1000 10000 50000              | Power law, gamma 1.1: more places
+5.18 | 400000 | power 100000 0.1        | K | 100 1000 10000 50000              | Power law, gamma 0.1: more places
+5.19 |  19000 | power 1000 γ       | γ | 0 0.1 0.3 0.5 0.7 0.9 1 | Power law: a larger gamma, as many colours as places
+5.20 |  99000 | power 100000 γ          | γ | 0 0.1 0.3 0.5 0.7 0.9 1           | Power law: a larger gamma
+5.21 |   9000 | power 100000 γ          | γ | 1 1.5 2 3 4 5                     | Power law: gamma larger still
+"""
 
 
-def _cases_by_places(source: Callable[[], Source], places: Sequence[int]) -> tuple[FigureCase, ...]:
-    return tuple(FigureCase(f"K = {k}", source, k) for k in places)
+def _read_figure(line: str) -> FigureSpec:
+    number, steps, law, symbol, values, title = (part.strip() for part in line.split("|"))
+    cases = tuple(_read_case(law.split(), symbol, float(value)) for value in values.split())
+    return FigureSpec(number, title, int(steps), cases)
 
 
-def _cases_by_value(name: str, law: Callable[[float], Source], values: Sequence[float]) -> tuple[FigureCase, ...]:
-    return tuple(FigureCase(f"{name} = {value:g}", partial(law, value)) for value in values)
+def _read_case(law: Sequence[str], symbol: str, value: float) -> FigureCase:
+    colours, *parameters = (value if word == symbol else float(word) for word in law[1:])
+    source = partial(LAWS[law[0]], int(colours), *parameters)
+    return FigureCase(f"{symbol} = {value:g}", source, int(value) if symbol == "K" else PLACES)
 
 
-@cache
-def _as_many_colours_as_places() -> Source:
-    return uniform(10_000)
-
-
-MANY_COLOURS = (1000, 2000, 5000, 10_000, COLOURS)
-
-FIGURE_SPECS = (
-    FigureSpec(
-        "5.1", "Uniform: as many colours as places", 90_000, (FigureCase("C = K", _as_many_colours_as_places, 10_000),)
-    ),
-    FigureSpec("5.3", "Uniform: more colours", 19_000, _cases_by_colours(uniform, MANY_COLOURS)),
-    FigureSpec("5.4", "Uniform: more places", 9_000, _cases_by_places(lambda: uniform(1000), (100, 500, 1000, 2000))),
-    FigureSpec(
-        "5.5", "Exponential: more colours", 19_000, _cases_by_colours(lambda c: exponential(c, 1000), MANY_COLOURS)
-    ),
-    FigureSpec(
-        "5.6",
-        "Exponential: more places",
-        400_000,
-        _cases_by_places(lambda: exponential(COLOURS, 1000), (100, 1000, 10_000, 50_000, 100_000)),
-    ),
-    FigureSpec(
-        "5.7",
-        "Exponential: a larger mean",
-        19_000,
-        _cases_by_value("λ", lambda mean: exponential(COLOURS, mean), (10, 100, 1000, 10_000, 100_000)),
-    ),
-    FigureSpec("5.8", "Normal: more colours", 19_000, _cases_by_colours(lambda c: normal(c, 1000, 100), MANY_COLOURS)),
-    FigureSpec(
-        "5.9",
-        "Normal: more places",
-        400_000,
-        _cases_by_places(lambda: normal(COLOURS, 10_000, 1000), (1000, 3000, 6000, 10_000, 50_000, 100_000)),
-    ),
-    FigureSpec(
-        "5.10",
-        "Normal: a larger mean",
-        99_000,
-        _cases_by_value("μ", lambda mean: normal(COLOURS, mean, 100), (100, 200, 300, 1000, 10_000)),
-    ),
-    FigureSpec(
-        "5.11",
-        "Normal: a larger deviation",
-        99_000,
-        _cases_by_value("σ", lambda deviation: normal(COLOURS, 1000, deviation), (10, 100, 300, 500, 800, 1000)),
-    ),
-    FigureSpec(
-        "5.12",
-        "Poisson: more colours",
-        19_000,
-        _cases_by_colours(lambda c: poisson(c, 1000), (1000, 1200, 2000, 10_000, COLOURS)),
-    ),
-    FigureSpec(
-        "5.13",
-        "Normal with the variance of Poisson: more colours",
-        19_000,
-        _cases_by_colours(lambda c: normal(c, 1000, 1000**0.5), (1000, 1200, 2000, 10_000, COLOURS)),
-    ),
-    FigureSpec(
-        "5.14",
-        "Poisson: more places",
-        400_000,
-        _cases_by_places(lambda: poisson(COLOURS, 1000), (100, 1000, 10_000, 100_000)),
-    ),
-    FigureSpec(
-        "5.15",
-        "Poisson: a larger mean",
-        19_000,
-        _cases_by_value("λ", lambda mean: poisson(COLOURS, mean), (0, 100, 1000, 10_000, 55_000, 100_000)),
-    ),
-    FigureSpec("5.16", "Power law: more colours", 99_000, _cases_by_colours(lambda c: power(c, 1.1), MANY_COLOURS)),
-    FigureSpec(
-        "5.17",
-        "Power law, gamma 1.1: more places",
-        400_000,
-        _cases_by_places(lambda: power(COLOURS, 1.1), (100, 1000, 10_000, 50_000)),
-    ),
-    FigureSpec(
-        "5.18",
-        "Power law, gamma 0.1: more places",
-        400_000,
-        _cases_by_places(lambda: power(COLOURS, 0.1), (100, 1000, 10_000, 50_000)),
-    ),
-    FigureSpec(
-        "5.19",
-        "Power law: a larger gamma, as many colours as places",
-        19_000,
-        _cases_by_value("γ", lambda gamma: power(1000, gamma), (0, 0.1, 0.3, 0.5, 0.7, 0.9, 1)),
-    ),
-    FigureSpec(
-        "5.20",
-        "Power law: a larger gamma",
-        99_000,
-        _cases_by_value("γ", lambda gamma: power(COLOURS, gamma), (0, 0.1, 0.3, 0.5, 0.7, 0.9, 1)),
-    ),
-    FigureSpec(
-        "5.21",
-        "Power law: gamma larger still",
-        9_000,
-        _cases_by_value("γ", lambda gamma: power(COLOURS, gamma), (1, 1.5, 2, 3, 4, 5)),
-    ),
+AS_MANY_COLOURS_AS_PLACES = FigureSpec(
+    "5.1", "Uniform: as many colours as places", 90_000, (FigureCase("C = K", partial(uniform, 10_000), 10_000),)
 )
+FIGURE_SPECS = (AS_MANY_COLOURS_AS_PLACES, *map(_read_figure, _FIGURES.strip().splitlines()))
 
 
 def draw_figure(sheet: FigureSpec, progress: Progress) -> Result:
     """Draw both panels of a figure: each case's filling by formula, its game by simulation."""
-    distinct: list[Series] = []
-    new: list[Series] = []
-    expected: list[Series] = []
-    expected_new: list[Series] = []
-    for done, case in enumerate(sheet.cases):
-        progress(done / len(sheet.cases), case.label)
+    curves = []
+    for case in with_progress(sheet.cases, progress, lambda case: case.label):
         source = case.source()
         game = play_course(source, case.places, sheet.steps)
-        distinct.append(curve(case.label, game.t + case.places, game.distinct))
-        new.append(curve(case.label, game.t + case.places, game.new))
-        t, colours, chance = expected_filling(source, case.places)
-        expected.append(curve("", t, colours, "dashes"))
-        expected_new.append(curve("", t, chance, "dashes"))
+        played = (curve(case.label, game.t + case.places, y) for y in (game.distinct, game.new))
+        t, *filling = thesis.expected_filling(source, case.places)
+        curves.append((*played, *(curve("", t, y, "dashes") for y in filling)))
+    distinct, new, expected, expected_new = zip(*curves, strict=True)
     panels = (Panel(TIME, DISTINCT, (*distinct, *expected)), Panel(TIME, P_NEW, (*new, *expected_new)))
     return Result(figures=(Figure(f"thesis-{sheet.number}", sheet.title, panels, CAPTION),))
 
 
-def draw_queue_lengths(progress: Progress) -> Result:
+def draw_queue_lengths(number: str, title: str, progress: Progress) -> Result:
     """Draw Figure 5.2: the number of queues with i balls, beside K / 2^(i+1) of Corollary 4.2.4."""
     places, steps = 10_000, 190_000
-    game = play_neutral(_as_many_colours_as_places(), places, steps)
+    game = thesis.play_neutral(uniform(places), places, steps)
     series = [curve(f"N({i}, t)", game.course.t + places, game.lengths_course[:, i]) for i in range(6)]
     expected = [Series("", [places, places + steps], [places / 2 ** (i + 1)] * 2, "dashes") for i in range(6)]
     panel = Panel(TIME, "number of queues of length i", (*series, *expected))
-    title = "Uniform: how many colours have i balls online"
-    return Result(
-        figures=(Figure("thesis-5.2", title, (panel,), "C = K = 10000; dashes: K / 2^(i+1), Corollary 4.2.4"),)
-    )
+    return _figure(number, title, [panel], "C = K = 10000; dashes: K / 2^(i+1), Corollary 4.2.4")
 
 
-def _order(number: str) -> int:
-    return int(number.partition(".")[2])
-
-
-NEUTRAL_EXPERIMENTS = tuple(
-    sorted(
-        (
-            *(
-                Experiment(
-                    f"thesis-figure-{sheet.number}",
-                    "urn",
-                    f"Figure {sheet.number}. {sheet.title}",
-                    "The game without an offline structure: colours online and P_new over time.",
-                    partial(draw_figure, sheet),
-                )
-                for sheet in FIGURE_SPECS
-            ),
-            Experiment(
-                "thesis-figure-5.2",
-                "urn",
-                "Figure 5.2. Uniform: how many colours have i balls online",
-                "The distribution of queue lengths over time, against Corollary 4.2.4.",
-                draw_queue_lengths,
-            ),
-        ),
-        key=lambda experiment: _order(experiment.id),
-    )
-)
 P_OFFLINE = "P_offline"
 DELTAS = tuple(range(1, 11))
 BETAS = tuple(range(1, 11))
@@ -238,145 +130,144 @@ FULL = 0.99
 STOPPED = "a curve ends where P_offline exceeds 0.99, as there, or where no draw can go online"
 
 
-def _two_panels(number: str, title: str, curves: Iterable[tuple[str, GameCourse]], caption: str) -> Result:
-    named = list(curves)
-    distinct = tuple(curve(label, game.t + PLACES, game.distinct) for label, game in named)
-    offline = tuple(curve(label, game.t + PLACES, game.offline) for label, game in named)
-    panels = (Panel(TIME, DISTINCT, distinct), Panel(TIME, P_OFFLINE, offline))
-    return Result(figures=(Figure(f"thesis-{number}", title, panels, caption),))
+def _figure(number: str, title: str, panels: Iterable[Panel], caption: str = "") -> Result:
+    return Result(figures=(Figure(f"thesis-{number}", title, tuple(panels), caption),))
+
+
+def _distinct_panel(games: Iterable[tuple[str, GameCourse]], title: str = "", start: int = PLACES) -> Panel:
+    return Panel(TIME, DISTINCT, tuple(curve(label, game.t + start, game.distinct) for label, game in games), title)
+
+
+def _two_panels(number: str, title: str, games: Sequence[tuple[str, GameCourse]], caption: str) -> Result:
+    offline = tuple(curve(label, game.t + PLACES, game.offline) for label, game in games)
+    return _figure(number, title, (_distinct_panel(games), Panel(TIME, P_OFFLINE, offline)), caption)
 
 
 def draw_by_colours(
     number: str, title: str, chosen: Strategy, steps: int, stored: int, ceiling: float, progress: Progress
 ) -> Result:
     """Figures 7.1 to 7.4: K = 1000, gamma = 1, an increasing number of colours."""
-    curves = []
-    for done, colours in enumerate((1000, 2000, 5000)):
-        progress(done / 3, f"C = {colours}")
-        game = play_course(
-            power_law(1.0, colours), PLACES, steps, chosen, stored=stored, ceiling=ceiling, draw_cap=100_000
-        )
-        curves.append((f"C = {colours}", game))
-    return _two_panels(number, title, curves, STOPPED if ceiling < 1 else f"gamma = 1, K = {PLACES}")
+    play = partial(play_course, stored=stored, ceiling=ceiling, draw_cap=100_000)
+    games = [
+        (f"C = {colours}", play(power_law(1.0, colours), PLACES, steps, chosen))
+        for colours in with_progress((1000, 2000, 5000), progress, "C = {}".format)
+    ]
+    return _two_panels(number, title, games, STOPPED if ceiling < 1 else f"gamma = 1, K = {PLACES}")
 
 
 def draw_by_coin(number: str, title: str, name: str, colours: int, steps: int, progress: Progress) -> Result:
     """Figures 7.5 and 7.6: different probabilities that the coin chooses the source."""
-    curves = []
-    for done, r in enumerate((0.0, 0.25, 0.5, 0.75, 1.0)):
-        progress(done / 5, f"r = {r}")
-        game = play_course(power_law(1.0, colours), PLACES, steps, strategy(name, r=r), draw_cap=100_000)
-        curves.append((f"r = {r:g}", game))
-    return _two_panels(number, title, curves, f"gamma = 1, K = {PLACES}, C = {colours}; r: chance of the source")
+    games = [
+        (f"r = {r:g}", play_course(power_law(1.0, colours), PLACES, steps, strategy(name, r=r), draw_cap=100_000))
+        for r in with_progress((0.0, 0.25, 0.5, 0.75, 1.0), progress, "r = {}".format)
+    ]
+    return _two_panels(number, title, games, f"gamma = 1, K = {PLACES}, C = {colours}; r: chance of the source")
 
 
-def draw_baseline(progress: Progress) -> Result:
+def draw_baseline(number: str, title: str, progress: Progress) -> Result:
     """Figure 7.7: the baseline, without an offline structure."""
-    curves = []
-    for done, gamma in enumerate(GAMMAS):
-        progress(done / len(GAMMAS), f"gamma {gamma}")
-        game = play_course(power_law(gamma), PLACES, 200_000)
-        curves.append(curve(f"γ = {gamma:g}", game.t + PLACES, game.distinct))
-    panel = Panel(TIME, DISTINCT, tuple(curves))
-    return Result(figures=(Figure("thesis-7.7", "No offline structure", (panel,)),))
+    gammas = with_progress(GAMMAS, progress, "gamma {}".format)
+    games = [(f"γ = {gamma:g}", play_course(power_law(gamma), PLACES, 200_000)) for gamma in gammas]
+    return _figure(number, title, [_distinct_panel(games)])
 
 
-def draw_known_elephants(number: str, title: str, neutral: bool, progress: Progress) -> Result:
+def draw_known_elephants(
+    number: str, title: str, initial: Literal["strategy", "neutral"], progress: Progress
+) -> Result:
     """Figures 7.8 and 7.9: elephants known from the start; one panel per gamma."""
     panels = []
-    for done, gamma in enumerate(GAMMAS):
-        curves = []
-        for beta in BETAS:
-            progress((done + beta / len(BETAS)) / len(GAMMAS), f"gamma {gamma}, beta {beta}")
-            game = play_course(
-                power_law(gamma),
-                PLACES,
-                200_000,
-                strategy("alg11", beta=float(beta)),
-                initial="neutral" if neutral else "strategy",
-            )
-            curves.append(curve(f"β = {beta}", game.t + PLACES, game.distinct))
-        panels.append(Panel(TIME, DISTINCT, tuple(curves), f"γ = {gamma:g}"))
-    return Result(figures=(Figure(f"thesis-{number}", title, tuple(panels)),))
+    for gamma in with_progress(GAMMAS, progress, "gamma {}".format):
+        play = partial(play_course, power_law(gamma), PLACES, 200_000, initial=initial)
+        games = [(f"β = {beta}", play(strategy("alg11", beta=float(beta)))) for beta in BETAS]
+        panels.append(_distinct_panel(games, f"γ = {gamma:g}"))
+    return _figure(number, title, panels)
 
 
-def _detection_panel(gamma: float, queues: Queues, deltas: Iterable[int], title: str, costs: bool = False) -> Panel:
+def _detection_panel(
+    gamma: float, queues: thesis.Queues, deltas: Iterable[int], title: str, costs: bool = False
+) -> Panel:
     """Draw a panel of games that detect elephants while playing, one curve per delta."""
-    games = [(delta, play_elephants(gamma, delta, queues).course) for delta in deltas]
-    curves = (curve(f"δ = {delta}", game.t, game.cost if costs else game.distinct) for delta, game in games)
-    return Panel(TIME, "moves of the head per step" if costs else DISTINCT, tuple(curves), title)
+    games = [(f"δ = {delta}", thesis.play_elephants(gamma, delta, queues).course) for delta in deltas]
+    if not costs:
+        return _distinct_panel(games, title, start=0)
+    return Panel(
+        TIME, "moves of the head per step", tuple(curve(label, game.t, game.cost) for label, game in games), title
+    )
 
 
 def draw_detected_elephants(number: str, title: str, costs: bool, progress: Progress) -> Result:
     """Figures 8.1 and 8.2: one panel per gamma."""
-    panels = []
-    for done, gamma in enumerate(GAMMAS):
-        progress(done / len(GAMMAS), f"gamma {gamma}")
-        panels.append(_detection_panel(gamma, "per-host", DELTAS, f"γ = {gamma:g}", costs))
-    return Result(figures=(Figure(f"thesis-{number}", title, tuple(panels)),))
+    gammas = with_progress(GAMMAS, progress, "gamma {}".format)
+    panels = [_detection_panel(gamma, "per-host", DELTAS, f"γ = {gamma:g}", costs) for gamma in gammas]
+    return _figure(number, title, panels)
 
 
-def draw_queue_comparison(progress: Progress) -> Result:
+def draw_queue_comparison(number: str, title: str, progress: Progress) -> Result:
     """Figure 8.3: a queue per elephant on the left, a single queue on the right."""
     figures = []
-    gammas = printed_tables()["8.5"].columns
-    for done, gamma in enumerate(gammas):
-        progress(done / len(gammas), f"gamma {gamma}")
+    for gamma in with_progress(printed_tables()["8.5"].columns, progress, "gamma {}".format):
         panels = (
             _detection_panel(gamma, "per-host", DELTAS[1:], "a queue per elephant"),
             _detection_panel(gamma, "one", DELTAS[1:], "one queue"),
         )
-        figures.append(Figure(f"thesis-8.3-{gamma}", f"One queue instead of many, γ = {gamma}", panels))
+        figures.append(Figure(f"thesis-{number}-{gamma}", f"{title}, γ = {gamma}", panels))
     return Result(figures=tuple(figures))
 
 
-def draw_stopped_search(progress: Progress) -> Result:
+def draw_stopped_search(number: str, title: str, progress: Progress) -> Result:
     """Figure 8.4: no elephant is named after T*; one panel per delta."""
     table = printed_tables()["8.10"]
     panels = []
-    for done, delta in enumerate(sorted({cell.row for cell in table.cells})):
-        curves = []
-        for stop in map(int, table.columns):
-            progress((done + stop / 500_000) / 8, f"delta {delta}, T* {stop}")
-            game = play_course(power_law(0.9), PLACES, 500_000, strategy("alg12", delta=delta, stop_search=stop))
-            curves.append(curve(f"T* = {stop}", game.t, game.distinct))
-        panels.append(Panel(TIME, DISTINCT, tuple(curves), f"δ = {delta}"))
-    return Result(figures=(Figure("thesis-8.4", "The search for elephants ends at T*", tuple(panels)),))
+    for delta in with_progress(sorted({cell.row for cell in table.cells}), progress, "delta {}".format):
+        play = partial(play_course, power_law(0.9), PLACES, 500_000)
+        stops = map(int, table.columns)
+        games = [(f"T* = {stop}", play(strategy("alg12", delta=delta, stop_search=stop))) for stop in stops]
+        panels.append(_distinct_panel(games, f"δ = {delta}", start=0))
+    return _figure(number, title, panels)
 
 
-def _offline_over_colours(number: str, about: str, name: str, *, stored: int = 0, ceiling: float = 1.0) -> Experiment:
-    run = partial(draw_by_colours, number, about, strategy(name), 20_000, stored, ceiling)
-    return _experiment(number, about, run)
+def _neutral_experiment(sheet: FigureSpec) -> Experiment:
+    about = "The game without an offline structure: colours online and P_new over time."
+    title = f"Figure {sheet.number}. {sheet.title}"
+    return experiment(f"thesis-figure-{sheet.number}", title, partial(draw_figure, sheet), about, group="urn")
 
 
-def _experiment(number: str, title: str, run: Callable[[Progress], Result], shares: str = "") -> Experiment:
-    about = "The game with an offline structure, over time."
-    return Experiment(f"thesis-figure-{number}", "urn", f"Figure {number}. {title}", about, run, shares=shares)
+def _experiment(
+    number: str,
+    title: str,
+    draw: Callable[..., Result],
+    *parameters: object,
+    about: str = "The game with an offline structure, over time.",
+    shares: str = "",
+) -> Experiment:
+    run = partial(draw, number, title, *parameters)
+    return experiment(f"thesis-figure-{number}", f"Figure {number}. {title}", run, about, group="urn", shares=shares)
 
 
-FILLED_OFFLINE = "Algorithm 1, K balls offline before the start"
-COIN = "Algorithm 9: a coin between the greedy source and any ball offline"
-COMBINED = "Algorithm 10: the greedy source until most are offline, then a coin"
-KNOWN = "Elephants known from the start, a neutral filling"
-KNOWN_FILLED = "Elephants known from the start, kept offline while filling too"
-FOUND = "Elephants found while playing"
-COSTS = "Moves of the disk's head, a queue per elephant"
+_OFFLINE_EXPERIMENTS = (
+    ("7.1", "Algorithm 1, K balls offline before the start", draw_by_colours, strategy("alg1"), 20_000, PLACES, 1.0),
+    ("7.2", "Algorithm 4: greedy on both sides", draw_by_colours, strategy("alg4"), 20_000, 0, FULL),
+    ("7.3", "Algorithm 5: greedy until most are offline", draw_by_colours, strategy("alg5"), 20_000, 0, 1.0),
+    ("7.4", "Algorithm 6: greedy, looking at two balls offline", draw_by_colours, strategy("alg6"), 20_000, 0, FULL),
+    ("7.5", "Algorithm 9: a coin between the greedy source and any ball offline", draw_by_coin, "alg9", 10_000, 20_000),
+    ("7.6", "Algorithm 10: the greedy source until most are offline, then a coin", draw_by_coin, "alg10", 5000, 20_000),
+    ("7.7", "No offline structure", draw_baseline),
+    ("7.8", "Elephants known from the start, a neutral filling", draw_known_elephants, "neutral"),
+    ("7.9", "Elephants known from the start, kept offline while filling too", draw_known_elephants, "strategy"),
+)
+_QUEUE_LENGTHS = "The distribution of queue lengths over time, against Corollary 4.2.4."
+_HEAD_MOVES = "Moves of the disk's head, a queue per elephant"
 TOGETHER = "thesis games"
 
-OFFLINE_EXPERIMENTS = (
-    _offline_over_colours("7.1", FILLED_OFFLINE, "alg1", stored=PLACES),
-    _offline_over_colours("7.2", "Algorithm 4: greedy on both sides", "alg4", ceiling=FULL),
-    _offline_over_colours("7.3", "Algorithm 5: greedy until most are offline", "alg5"),
-    _offline_over_colours("7.4", "Algorithm 6: greedy, looking at two balls offline", "alg6", ceiling=FULL),
-    _experiment("7.5", COIN, partial(draw_by_coin, "7.5", COIN, "alg9", 10_000, 20_000)),
-    _experiment("7.6", COMBINED, partial(draw_by_coin, "7.6", COMBINED, "alg10", 5000, 20_000)),
-    _experiment("7.7", "No offline structure", draw_baseline),
-    _experiment("7.8", KNOWN, partial(draw_known_elephants, "7.8", KNOWN, True)),
-    _experiment("7.9", KNOWN_FILLED, partial(draw_known_elephants, "7.9", KNOWN_FILLED, False)),
-    _experiment("8.1", FOUND, partial(draw_detected_elephants, "8.1", FOUND, False), TOGETHER),
-    _experiment("8.2", COSTS, partial(draw_detected_elephants, "8.2", COSTS, True), TOGETHER),
-    _experiment("8.3", "One queue instead of many", draw_queue_comparison, TOGETHER),
+EXPERIMENTS = (
+    _neutral_experiment(AS_MANY_COLOURS_AS_PLACES),
+    _experiment("5.2", "Uniform: how many colours have i balls online", draw_queue_lengths, about=_QUEUE_LENGTHS),
+    *map(_neutral_experiment, FIGURE_SPECS[1:]),
+    *starmap(_experiment, _OFFLINE_EXPERIMENTS),
+    _experiment("8.1", "Elephants found while playing", draw_detected_elephants, False, shares=TOGETHER),
+    _experiment(
+        "8.2", "Moves of the disk's head, a queue per elephant", draw_detected_elephants, True, shares=TOGETHER
+    ),
+    _experiment("8.3", "One queue instead of many", draw_queue_comparison, shares=TOGETHER),
     _experiment("8.4", "The search for elephants ends at T*", draw_stopped_search),
 )
-
-EXPERIMENTS = (*NEUTRAL_EXPERIMENTS, *OFFLINE_EXPERIMENTS)

@@ -8,7 +8,7 @@ figure is that of the first seed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Literal
@@ -16,8 +16,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from fieldmouse_lab.catalogue import Series
-from fieldmouse_lab.papers.bubing.printed import COLOURS, PLACES, SEEDS, Sample
+from fieldmouse_lab.catalogue import Sample, Series
+from fieldmouse_lab.papers.bubing.printed import COLOURS, PLACES, SEEDS
 from fieldmouse_lab.urn.exact import initial_colours
 from fieldmouse_lab.urn.game import Game, GameResult
 from fieldmouse_lab.urn.play import play_many
@@ -64,7 +64,6 @@ class PlayedGame:
     share: Sample  # 1 - q: share of the source, at the end
     distinct: Sample  # colours online, over the last half
     cost: Sample  # moves of the disk's head per step
-    draws: Sample  # per step, over the last half
     course: GameCourse
 
 
@@ -81,22 +80,14 @@ def play_elephants(
     steps: int = 200_000,
     *,
     beta: float | None = None,
-    stop_search: int | None = None,
-    initial: Literal["strategy", "neutral"] = "strategy",
     adapted: bool = False,
     seeds: int = SEEDS,
 ) -> PlayedGame:
     """Play mice and elephants: an elephant has more than `delta` balls online, or is known from the start by
     `beta`."""
-    played = strategy(
-        "alg12-adapted" if adapted else "alg12", delta=delta, queues=queues, beta=beta, stop_search=stop_search
-    )
+    played = strategy("alg12-adapted" if adapted else "alg12", delta=delta, queues=queues, beta=beta)
     marks = tuple(range(50_000, steps + 1, 50_000))
-    game = Game(power_law(gamma), PLACES, steps, played, initial=initial, checkpoints=marks)
-    return _played(game, marks, seeds)
-
-
-def _played(game: Game, marks: Sequence[int], seeds: int) -> PlayedGame:
+    game = Game(power_law(gamma), PLACES, steps, played, initial="strategy", checkpoints=marks)
     # Only the first course is drawn. Measuring all others as often would take longer than playing.
     drawn = play_many([replace(game, every=max(1, game.steps // CURVE_POINTS))], [1])[0]
     outcomes = drawn + play_many([game], range(2, seeds + 1))[0]
@@ -105,7 +96,6 @@ def _played(game: Game, marks: Sequence[int], seeds: int) -> PlayedGame:
         _throws(outcome.elephant_share for outcome in outcomes),
         _throws(outcome.distinct_mean for outcome in outcomes),
         _throws(outcome.moves[-1] / outcome.steps for outcome in outcomes),
-        _throws(outcome.per_step(outcome.draws) for outcome in outcomes),
         GameCourse.of(outcomes[0]),
     )
 
@@ -158,17 +148,8 @@ def play_course(
     initial: Literal["strategy", "neutral"] | None = None,
 ) -> GameCourse:
     """Play one game and measure it over time, from the first ball on; its clock starts at -K."""
-    game = Game(
-        source,
-        places,
-        steps,
-        chosen,
-        initial=initial,
-        every=max(1, (steps + places) // CURVE_POINTS),
-        stored=stored,
-        ceiling=ceiling,
-        draw_cap=draw_cap,
-    )
+    every = max(1, (steps + places) // CURVE_POINTS)
+    game = Game(source, places, steps, chosen, initial, every, stored=stored, ceiling=ceiling, draw_cap=draw_cap)
     return GameCourse.of(play_many([game], [1])[0][0])
 
 

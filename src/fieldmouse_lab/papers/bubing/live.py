@@ -11,12 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from statistics import mean, stdev
-from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from fieldmouse_lab.catalogue import Experiment, Figure, Panel, Progress, Result, Row, Series, Verdict
+from fieldmouse_lab.catalogue import Figure, Panel, Progress, Result, Series, crawl_each, experiment, new_row
 from fieldmouse_lab.trial import PolicyTrial, TrialResult, run_trial
 
 POLICIES = ("index", "mice-and-elephants", "greedy", "neutral")
@@ -27,20 +25,13 @@ def ideal_shares(
     trial: PolicyTrial, policies: Sequence[str], seeds: Sequence[int], progress: Progress
 ) -> tuple[dict[tuple[str, int], float], dict[str, TrialResult]]:
     """Crawl with each policy and seed; return the shares of the ideal, and the endings of the first seed."""
-    ideal_shares: dict[tuple[str, int], float] = {}
-    endings: dict[str, TrialResult] = {}
-    done, crawls = 0, len(policies) * len(seeds)
-    for seed in seeds:
-        seeded = trial.with_seed(seed)
-        ideal, meadow = seeded.ideal(), seeded.meadow()
-        for policy in policies:
-            progress(done / crawls, f"{policy}, seed {seed}")
-            with TemporaryDirectory(prefix="fieldmouse-") as directory:
-                ending = run_trial(seeded, policy, Path(directory) / "crawl", meadow)
-            ideal_shares[policy, seed] = ending.summary.pages / ideal
-            endings.setdefault(policy, ending)
-            done += 1
-    return ideal_shares, endings
+
+    def crawl(policy: str, directory: Path, seed: int) -> TrialResult:
+        return run_trial(trial.with_seed(seed), policy, directory)
+
+    endings = crawl_each(policies, seeds, progress, crawl)
+    shares = {case: ending.summary.pages / trial.ideal() for case, ending in endings.items()}
+    return shares, {policy: endings[policy, seeds[0]] for policy in policies}
 
 
 def run(trial: PolicyTrial, name: str, progress: Progress) -> Result:
@@ -52,14 +43,9 @@ def result(
 ) -> Result:
     seeds = sorted({seed for _, seed in ideal_shares})
     rows = [
-        Row(f"policy {policy}, seed {seed}", None, ideal_shares[policy, seed], None, Verdict.NEW)
-        for policy in POLICIES
-        for seed in seeds
+        new_row(f"policy {policy}, seed {seed}", ideal_shares[policy, seed]) for policy in POLICIES for seed in seeds
     ]
-    for policy in POLICIES:
-        values = [ideal_shares[policy, seed] for seed in seeds]
-        spread = stdev(values) if len(values) > 1 else None
-        rows.append(Row(f"mean of {policy}", None, mean(values), spread, Verdict.NEW))
+    rows += [new_row(f"mean of {policy}", [ideal_shares[policy, seed] for seed in seeds]) for policy in POLICIES]
     return Result(tuple(rows), (_figure(trial, name, endings),), tuple(_remarks(trial, ideal_shares)))
 
 
@@ -96,13 +82,10 @@ def _figure(trial: PolicyTrial, name: str, endings: dict[str, TrialResult]) -> F
         name,
         "A crawl under each policy",
         (
-            _panel("hosts online", endings, lambda ending: _read(ending, lambda reading: reading.front)),
+            _panel("hosts online", endings, partial(_read, "front")),
             _panel("hosts ready in a delay's time", endings, partial(_ready, trial)),
             _panel(
-                "pages stored",
-                endings,
-                lambda ending: _read(ending, lambda reading: reading.pages),
-                Series("ideal", minutes.tolist(), ideal, "dashes"),
+                "pages stored", endings, partial(_read, "pages"), Series("ideal", minutes.tolist(), ideal, "dashes")
             ),
         ),
         "Seed 1. Fetch workers are plenty, so a host that is ready is visited at once: the hosts that were "
@@ -118,10 +101,10 @@ def _panel(label: str, endings: dict[str, TrialResult], curve: Callable[[TrialRe
     return Panel("minutes", label, (*more, *lines))
 
 
-def _read(ending: TrialResult, value: Callable[..., int]) -> Curve:
+def _read(name: str, ending: TrialResult) -> Curve:
     readings = ending.readings[:: max(1, len(ending.readings) // 200)]
     start = ending.readings[0].at - 1.0
-    return [(reading.at - start) / 60 for reading in readings], [float(value(reading)) for reading in readings]
+    return [(reading.at - start) / 60 for reading in readings], [float(getattr(reading, name)) for reading in readings]
 
 
 def _ready(trial: PolicyTrial, ending: TrialResult) -> Curve:
@@ -135,19 +118,14 @@ ABOUT = (
     "as a share of what politeness allows at best. "
 )
 
-EXPERIMENTS = (
-    Experiment(
-        "live-frontier",
-        "live",
-        "Four policies on a live crawl of a list of URLs",
-        ABOUT + "Every URL is known from the start, in random order: the urn game's source.",
-        partial(run, PolicyTrial(), "live-frontier"),
-    ),
-    Experiment(
-        "live-frontier-seeds",
-        "live",
-        "Four policies on a live crawl from three seeds",
-        ABOUT + "Three seeds are known, and the rest is found by links.",
-        partial(run, PolicyTrial(listed=False, front=64), "live-frontier-seeds"),
-    ),
+_LISTED = ABOUT + "Every URL is known from the start, in random order: the urn game's source."
+_SEEDED = ABOUT + "Three seeds are known, and the rest is found by links."
+_FROM_SEEDS = PolicyTrial(listed=False, front=64)
+
+EXPERIMENTS = tuple(
+    experiment(name, f"Four policies on a live crawl {start}", partial(run, trial, name), about)
+    for name, start, trial, about in (
+        ("live-frontier", "of a list of URLs", PolicyTrial(), _LISTED),
+        ("live-frontier-seeds", "from three seeds", _FROM_SEEDS, _SEEDED),
+    )
 )

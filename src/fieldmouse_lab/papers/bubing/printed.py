@@ -23,7 +23,7 @@ from importlib.resources import files
 
 import numpy as np
 
-from fieldmouse_lab.catalogue import Row, Verdict
+from fieldmouse_lab.catalogue import Row, Sample, Verdict
 
 COLOURS = 100_000
 PLACES = 1_000
@@ -102,25 +102,6 @@ CELL_NOTES: dict[tuple[str, str], str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """One quantity over several games: mean, spread (standard deviation) and number of games."""
-
-    mean: float
-    spread: float
-    games: int
-
-    @classmethod
-    def of(cls, values: Sequence[float]) -> Sample:
-        assert len(values) > 1, "one game has no spread"
-        return cls(float(np.mean(values)), float(np.std(values, ddof=1)), len(values))
-
-    @property
-    def prediction_spread(self) -> float:
-        """Standard deviation of one further game around our mean, which has an error too."""
-        return self.spread * math.sqrt(1 + 1 / self.games)
-
-
 @cache
 def interval_width(games: int, cells: int = SIMULATED_CELLS) -> float:
     """Distance in spreads from which a simulated cell is called different."""
@@ -164,12 +145,6 @@ def compare_approximate(label: str, printed: float, ours: float | Sample, note: 
     mean, spread = (ours.mean, ours.spread) if isinstance(ours, Sample) else (ours, None)
     verdict = Verdict.SAME if abs(mean - printed) <= APPROXIMATE_TOLERANCE * abs(printed) else Verdict.DIFFERENT
     return Row(label, printed, mean, spread, verdict, note)
-
-
-def new_row(label: str, ours: float | Sample, note: str = "") -> Row:
-    """Return a row for a number that was not printed."""
-    mean, spread = (ours.mean, ours.spread) if isinstance(ours, Sample) else (ours, None)
-    return Row(label, None, mean, spread, Verdict.NEW, note)
 
 
 def describe_residuals(rows: Sequence[Row]) -> str:

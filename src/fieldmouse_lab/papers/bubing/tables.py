@@ -10,21 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from fieldmouse_lab.catalogue import Experiment, Progress, Result, Row
+from fieldmouse_lab.catalogue import Progress, Result, Sample, experiment, new_row, with_progress
+from fieldmouse_lab.papers.bubing import printed
 from fieldmouse_lab.papers.bubing.games import Queues, play_elephants, power_law
-from fieldmouse_lab.papers.bubing.printed import (
-    PLACES,
-    SEEDS,
-    Sample,
-    UrnCell,
-    UrnTable,
-    compare_exact,
-    compare_simulated,
-    describe_residuals,
-    interval_width,
-    new_row,
-    printed_tables,
-)
+from fieldmouse_lab.papers.bubing.printed import PLACES, SEEDS, UrnCell, compare_exact, printed_tables
 
 #: Steps of the games behind tables 8.4 and 8.6 to 8.10, which use different times of them.
 GAME_STEPS = {"per-host": 300_000, "one": 600_000}
@@ -75,16 +64,13 @@ def _at(queues: Queues, cell: UrnCell) -> Sample:
 
 def compare_table(number: str, ours: Callable[[UrnCell], Sample], remarks: Sequence[str], progress: Progress) -> Result:
     """Compare every cell of a simulated table with the mean of our games."""
-    table: UrnTable = printed_tables()[number]
-    rows: list[Row] = []
-    for done, cell in enumerate(table.cells):
-        progress(done / len(table.cells), cell.label)
-        rows.append(compare_simulated(cell.label, cell.printed, ours(cell), number))
+    cells = with_progress(printed_tables()[number].cells, progress, lambda cell: cell.label)
+    rows = [printed.compare_simulated(cell.label, cell.printed, ours(cell), number) for cell in cells]
     rule = (
         f"{SEEDS} games per cell; a printed number, from one game, is the same if it is within "
-        f"{interval_width(SEEDS):.1f} spreads of our mean"
+        f"{printed.interval_width(SEEDS):.1f} spreads of our mean"
     )
-    return Result(tuple(rows), remarks=(*remarks, rule, describe_residuals(rows)))
+    return Result(tuple(rows), remarks=(*remarks, rule, printed.describe_residuals(rows)))
 
 
 def table_8_5(progress: Progress) -> Result:
@@ -100,30 +86,34 @@ def table_8_5(progress: Progress) -> Result:
 
 STOPPED = "the number when the search ends is that of any game at this time: T* changes only the later steps"
 
+#: What simulated tables count, and their remarks.
+SIMULATED: dict[str, tuple[Callable[[UrnCell], Sample], tuple[str, ...]]] = {
+    "8.1": (partial(_count, "per-host"), ("T = 200000",)),
+    "8.2": (_share, ("T = 200000",)),
+    "8.4": (partial(_at, "per-host"), ("gamma = 0.9",)),
+    "8.6": (partial(_at, "one"), ("gamma = 0.9",)),
+    "8.7": (partial(_at, "one"), ("gamma = 0.9",)),
+    "8.8": (partial(_at, "one"), ("gamma = 0.9; one game along each row",)),
+    "8.9": (partial(_at, "one"), ("gamma = 0.9; one game along each row",)),
+    "8.10": (partial(_at, "one"), ("gamma = 0.9", STOPPED)),
+}
 RUNS: dict[str, Callable[[Progress], Result]] = {
     "7.1": table_7_1,
     "7.2": table_7_2,
-    "8.1": partial(compare_table, "8.1", partial(_count, "per-host"), ("T = 200000",)),
-    "8.2": partial(compare_table, "8.2", _share, ("T = 200000",)),
     "8.3": table_8_3,
-    "8.4": partial(compare_table, "8.4", partial(_at, "per-host"), ("gamma = 0.9",)),
     "8.5": table_8_5,
-    "8.6": partial(compare_table, "8.6", partial(_at, "one"), ("gamma = 0.9",)),
-    "8.7": partial(compare_table, "8.7", partial(_at, "one"), ("gamma = 0.9",)),
-    "8.8": partial(compare_table, "8.8", partial(_at, "one"), ("gamma = 0.9; one game along each row",)),
-    "8.9": partial(compare_table, "8.9", partial(_at, "one"), ("gamma = 0.9; one game along each row",)),
-    "8.10": partial(compare_table, "8.10", partial(_at, "one"), ("gamma = 0.9", STOPPED)),
+    **{number: partial(compare_table, number, *ways) for number, ways in SIMULATED.items()},
 }
 
 EXACT = ("7.1", "7.2", "8.3")
 
 EXPERIMENTS = tuple(
-    Experiment(
+    experiment(
         f"thesis-table-{number}",
-        "urn",
         f"Table {number}. {table.title}",
-        f"C = 100000 colours, K = 1000 places, a power law; {table.down} down and {table.across} across.",
         RUNS[number],
+        f"C = 100000 colours, K = 1000 places, a power law; {table.down} down and {table.across} across.",
+        group="urn",
         shares="" if number in EXACT else "thesis games",
     )
     for number, table in printed_tables().items()

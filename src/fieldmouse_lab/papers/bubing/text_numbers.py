@@ -10,22 +10,13 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
-from functools import cache
 
 import numpy as np
 
-from fieldmouse_lab.catalogue import Experiment, Progress, Result, Row, Verdict
+from fieldmouse_lab.catalogue import Progress, Result, Row, Sample, Verdict, experiment, new_row, with_progress
 from fieldmouse_lab.papers.bubing.games import play_elephants, play_neutral, power_law
-from fieldmouse_lab.papers.bubing.printed import (
-    COLOURS,
-    PLACES,
-    Sample,
-    compare_approximate,
-    compare_exact,
-    compare_simulated,
-    new_row,
-    printed_tables,
-)
+from fieldmouse_lab.papers.bubing.printed import COLOURS, PLACES, compare_approximate, compare_exact, compare_simulated
+from fieldmouse_lab.papers.bubing.printed import printed_tables as tables
 from fieldmouse_lab.urn.exact import initial_colours, mean_field_colours, mean_field_new_probability, stationary_means
 from fieldmouse_lab.urn.game import Game
 from fieldmouse_lab.urn.play import play
@@ -60,7 +51,7 @@ def homogeneous() -> Iterator[Row]:
 
 def uniform_colours() -> Iterator[Row]:
     k = 10_000
-    game = play_neutral(_uniform(k), k, 190_000)
+    game = play_neutral(uniform(k), k, 190_000)
     yield compare_simulated("5.1: colours at t = K, played; C = K = 10000", "6321", game.initial)
     yield compare_approximate("5.1: colours in the end; K/2, C = K = 10000", k / 2, game.distinct)
     yield compare_approximate("5.1: P_new in the end; C = K = 10000", 0.5, game.new)
@@ -74,31 +65,32 @@ def uniform_colours() -> Iterator[Row]:
 
 
 def exponential_colours() -> Iterator[Row]:
-    game = play_neutral(_exponential(1000), PLACES, 99_000)
+    game = play_neutral(exponential(1000, 1000), PLACES, 99_000)
     yield compare_approximate("5.2: colours in the end; K/2, C = mean = K = 1000", 500, game.distinct)
     yield compare_approximate("5.2: P_new in the end; C = mean = K = 1000", 0.5, game.new)
     gap = 1 / (math.e - 1) + math.log(1 - 1 / math.e)
     yield compare_exact("5.2: farthest the exponential law is from the uniform", "0.12", gap)
     yield compare_exact(
-        "5.2: colours at t = K; mean = K = 1000, C large", "796", initial_colours(_exponential(COLOURS).p, PLACES)
+        "5.2: colours at t = K; mean = K = 1000, C large", "796", initial_colours(exponential(COLOURS, 1000).p, PLACES)
     )
+
+
+def _half_at_the_edge(section: str, at_the_edge: Source, inside: Source) -> Row:
+    edge, whole = (stationary_means(source.p, PLACES).per_step for source in (at_the_edge, inside))
+    return compare_approximate(f"{section}: colours at C = mean, as a share of those at larger C", 0.5, edge / whole)
 
 
 def normal_colours() -> Iterator[Row]:
     within = 100 * math.erf(3 / math.sqrt(2))
     yield compare_exact("5.3: percent within three deviations", "99.7", within)
-    at_the_edge = stationary_means(normal(1000, 1000, 100).p, PLACES).per_step
-    inside = stationary_means(normal(COLOURS, 1000, 100).p, PLACES).per_step
-    yield compare_approximate("5.3: colours at C = mean, as a share of those at larger C", 0.5, at_the_edge / inside)
+    yield _half_at_the_edge("5.3", normal(1000, 1000, 100), normal(COLOURS, 1000, 100))
     ours = initial_colours(normal(COLOURS, 1000, 100).p, PLACES)
     yield compare_exact("5.3: colours at t = K; deviation 100, K = 1000", "373", ours)
 
 
 def poisson_colours() -> Iterator[Row]:
     yield compare_approximate("5.4: colours that are ever drawn; mean 1000", 190, 6 * math.sqrt(1000))
-    at_the_edge = stationary_means(poisson(1000, 1000).p, PLACES).per_step
-    inside = stationary_means(poisson(COLOURS, 1000).p, PLACES).per_step
-    yield compare_approximate("5.4: colours at C = mean, as a share of those at larger C", 0.5, at_the_edge / inside)
+    yield _half_at_the_edge("5.4", poisson(1000, 1000), poisson(COLOURS, 1000))
     ours = initial_colours(poisson(COLOURS, 55_000).p, PLACES)
     yield compare_exact("5.4: colours at t = K; mean 55000, K = 1000", "599", ours)
 
@@ -122,21 +114,15 @@ def known_elephants() -> Iterator[Row]:
     # Filled as in Figure 7.9: after a neutral filling it takes a million steps to reach this number.
     game = play_elephants(1.7, 1, "per-host", beta=200.0)
     yield compare_approximate("7.4: colours in the end; gamma 1.7, beta 200", 950, game.distinct)
-    ended = stationary_means(power_law(0.3).p, PLACES).per_step
-    played = play_neutral(power_law(0.3), PLACES, 200_000)
-    yield compare_approximate(
-        "7.4: colours in the limit, as a share of those after 200000 steps; gamma 0.3",
-        1.0,
-        ended / played.distinct.mean,
-        "the thesis saw no decrease in 10^8 steps; by the exact mean there is none",
-    )
-    ended = stationary_means(power_law(0.5).p, PLACES).per_step
-    played = play_neutral(power_law(0.5), PLACES, 200_000)
-    yield new_row(
-        "7.4: colours in the limit, as a share of those after 200000 steps; gamma 0.5",
-        ended / played.distinct.mean,
-        "the thesis saw the number still falling at the end of Figure 7.7",
-    )
+    label = "7.4: colours in the limit, as a share of those after 200000 steps; gamma"
+    shares = {
+        gamma: stationary_means(power_law(gamma).p, PLACES).per_step
+        / play_neutral(power_law(gamma), PLACES, 200_000).distinct.mean
+        for gamma in (0.3, 0.5)
+    }
+    note = "the thesis saw no decrease in 10^8 steps; by the exact mean there is none"
+    yield compare_approximate(f"{label} 0.3", 1.0, shares[0.3], note)
+    yield new_row(f"{label} 0.5", shares[0.5], "the thesis saw the number still falling at the end of Figure 7.7")
 
 
 def found_elephants() -> Iterator[Row]:
@@ -155,7 +141,7 @@ def found_elephants() -> Iterator[Row]:
         play_elephants(1.5, 2, "per-host").cost,
         f"the thesis does not say for which delta: it is {least:.1f} at 10 and {most:.1f} at 1",
     )
-    for gamma in printed_tables()["8.5"].columns:
+    for gamma in tables()["8.5"].columns:
         one, several = play_elephants(gamma, 5, "one").distinct, play_elephants(gamma, 5, "per-host").distinct
         label = f"8.2: colours with one queue as a share of those with many; delta 5, gamma {gamma}"
         yield compare_approximate(label, 1.0, one.mean / several.mean)
@@ -164,7 +150,7 @@ def found_elephants() -> Iterator[Row]:
 
 def recommended() -> Iterator[Row]:
     reached = _elephants_if_five_suffice()
-    meant, printed = (play_elephants(0.9, 5, "one").elephants[200_000], printed_tables()["8.5"].cell(5, 0.9).printed)
+    meant, printed = (play_elephants(0.9, 5, "one").elephants[200_000], tables()["8.5"].cell(5, 0.9).printed)
     yield Row(
         "8.4: balls that make an elephant in Algorithm 12",
         5,
@@ -197,16 +183,6 @@ def _seconds() -> float:
     return time.perf_counter() - started
 
 
-@cache
-def _uniform(colours: int) -> Source:
-    return uniform(colours)
-
-
-@cache
-def _exponential(colours: int) -> Source:
-    return exponential(colours, 1000)
-
-
 SECTIONS: tuple[Callable[[], Iterator[Row]], ...] = (
     introduction,
     initial_phase,
@@ -234,20 +210,10 @@ REMARKS = (
 
 
 def text_numbers(progress: Progress) -> Result:
-    rows: list[Row] = []
-    for done, section in enumerate(SECTIONS):
-        progress(done / len(SECTIONS), section.__name__.replace("_", " "))
-        rows.extend(section())
-    return Result(tuple(rows), remarks=REMARKS)
+    """Results of formulas (chapters 3 to 5) and of single simulations (chapters 5 to 9)."""
+    sections = with_progress(SECTIONS, progress, lambda section: section.__name__.replace("_", " "))
+    return Result(tuple(row for section in sections for row in section()), remarks=REMARKS)
 
 
-EXPERIMENTS = (
-    Experiment(
-        "thesis-prose",
-        "urn",
-        "The numbers in the thesis' sentences",
-        "Results of formulas (chapters 3 to 5) and of single simulations (chapters 5 to 9).",
-        text_numbers,
-        shares="thesis games",
-    ),
-)
+_TITLE = "The numbers in the thesis' sentences"
+EXPERIMENTS = (experiment("thesis-prose", _TITLE, text_numbers, group="urn", shares="thesis games"),)

@@ -10,11 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from pathlib import Path
-from statistics import mean, stdev
-from tempfile import TemporaryDirectory
+from statistics import mean
 
-from fieldmouse_lab.catalogue import Experiment, Figure, Panel, Progress, Result, Row, Series, Verdict
+from fieldmouse_lab.catalogue import Figure, Panel, Progress, Result, Row, Series, crawl_each, experiment, new_row
 from fieldmouse_lab.network.live_trial import RegionSetup, RegionTrialResult, run_live_trial
 
 RULES = ("priced", "kalman", "hash", "ipmicra", "shortest-delay", "two-choices")
@@ -36,13 +34,7 @@ class NetworkExperiment:
     seeds: tuple[int, ...] = SEEDS
 
     def run(self, progress: Progress) -> Result:
-        pairs = [(rule, seed) for seed in self.seeds for rule in self.rules]
-        found: dict[tuple[str, int], RegionTrialResult] = {}
-        for done, (rule, seed) in enumerate(pairs):
-            progress(done / len(pairs), f"{rule}, seed {seed}")
-            with TemporaryDirectory(prefix="fieldmouse-") as room:
-                found[rule, seed] = run_live_trial(self.region, rule, Path(room) / "crawl", seed)
-        return self.result(found)
+        return self.result(crawl_each(self.rules, self.seeds, progress, partial(run_live_trial, self.region)))
 
     def result(self, found: Crossings) -> Result:
         rows = [self._row(rule, found) for rule in self.rules]
@@ -55,11 +47,11 @@ class NetworkExperiment:
             f"{mean(one.near_share() for one in each):.0%} of the later requests from near by, "
             f"{mean(one.moves_a_request for one in each):.3f} moves a request"
         )
-        return _new(f"pages a second, {rule}", [one.pace for one in each], note)
+        return new_row(f"pages a second, {rule}", [one.pace for one in each], note)
 
     def _lead(self, rule: str, found: Crossings) -> Row:
         ratios = [found["priced", seed].pace / found[rule, seed].pace for seed in self.seeds]
-        return _new(f"priced over {rule}", ratios, f"at least {min(ratios):.2f}")
+        return new_row(f"priced over {rule}", ratios, f"at least {min(ratios):.2f}")
 
     def _remarks(self, found: Crossings) -> list[str]:
         land = self.region
@@ -94,10 +86,6 @@ class NetworkExperiment:
         )
 
 
-def _new(label: str, values: list[float], note: str) -> Row:
-    return Row(label, None, mean(values), stdev(values) if len(values) > 1 else None, Verdict.NEW, note)
-
-
 ABOUT = "Real agents with a real coordinator crawl a meadow whose answers take longer from one place to another. "
 
 NETWORK_EXPERIMENTS = (
@@ -118,6 +106,5 @@ NETWORK_EXPERIMENTS = (
 )
 
 EXPERIMENTS = tuple(
-    Experiment(terrain.name, "live", title, ABOUT + how, partial(NetworkExperiment.run, terrain), alone=True)
-    for terrain, title, how in NETWORK_EXPERIMENTS
+    experiment(terrain.name, title, terrain.run, ABOUT + how, alone=True) for terrain, title, how in NETWORK_EXPERIMENTS
 )

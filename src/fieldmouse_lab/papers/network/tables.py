@@ -9,25 +9,19 @@ outside all of them is different. Inputs get no verdict.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache, partial
 
 import numpy as np
 
-from fieldmouse_lab.catalogue import Experiment, Figure, Panel, Progress, Result, Row, Series, Verdict
+from fieldmouse_lab import catalogue
+from fieldmouse_lab.catalogue import Figure, Panel, Progress, Result, Row, Series, Verdict, new_row
 from fieldmouse_lab.network.environment import TripReading
 from fieldmouse_lab.network.play import RULES, NetworkCourse, NetworkSetting, Shock, play_course, play_network
-from fieldmouse_lab.papers.network.printed import (
-    BLIND_TOLERANCE,
-    RUNS,
-    PrintedRun,
-    ThesisInterpretation,
-    blind_rate,
-    interpretations,
-)
+from fieldmouse_lab.papers.network import printed as thesis
+from fieldmouse_lab.papers.network.printed import RUNS, PrintedRun, ThesisInterpretation
 
-Run = Callable[[Progress], Result]
 SEEDS = tuple(range(1, 26))
 #: Webs on which other interpretations are played.
 READING_SEEDS = 5
@@ -68,8 +62,8 @@ def _compare(
         return Row(label, printed, ours, spread, Verdict.SAME)
     verdict, note = _in_other_readings(one, what, printed, slack, seeds)
     if what == "rate" and one.policy == "kalman" and one.times > 1:
-        blind = blind_rate(network_setting(one, TripReading.CALIBRATED), seeds)
-        if abs(ours / blind - 1) <= BLIND_TOLERANCE:
+        blind = thesis.blind_rate(network_setting(one, TripReading.CALIBRATED), seeds)
+        if abs(ours / blind - 1) <= thesis.BLIND_TOLERANCE:
             note += (
                 f". Section 8.2.2 says that distances are hardly seen in Large; if they are not, the rate is"
                 f" {blind:.3f}, as with hashing"
@@ -83,7 +77,7 @@ def _in_other_readings(
     digits = 3 if what == "rate" else 0
     means = {
         reading.name: float(getattr(_course_in_reading(one, reading, seeds[:READING_SEEDS]), what).mean())
-        for reading in interpretations(one)
+        for reading in thesis.interpretations(one)
     }
     means_by_reading = "; ".join(f"{name}: {mean:,.{digits}f}" for name, mean in means.items())
     if min(means.values()) - slack <= printed <= max(means.values()) + slack:
@@ -92,13 +86,11 @@ def _in_other_readings(
 
 
 def exchanges(progress: Progress, seeds: tuple[int, ...] = SEEDS) -> Result:
-    """Compare Table 7.5."""
-    rows: list[Row] = []
-    for place, one in enumerate(RUNS):
-        progress(place / len(RUNS), one.name)
-        rows.append(_compare(one, "exchanges", float(one.exchanges), 0.0, seeds, _THEIRS))
+    """Number of moves of hosts between agents, in the thesis' ten runs."""
+    runs = catalogue.with_progress(RUNS, progress, lambda one: one.name)
+    rows = [_compare(one, "exchanges", float(one.exchanges), 0.0, seeds, _THEIRS) for one in runs]
     literal = _course(RUNS[0], TripReading.LITERAL, seeds).exchanges
-    rows.append(_new("exchanges of experiment 1, literal reading", literal.tolist()))
+    rows.append(new_row("exchanges of experiment 1, literal reading", literal.tolist()))
     large = [row.ours or 0.0 for row in rows if row.label.startswith("exchanges of experiment")][3:6]
     order = "as printed" if large[1] < large[0] < large[2] else "not as printed"
     return Result(
@@ -115,26 +107,19 @@ def levels(environment: str, progress: Progress, seeds: tuple[int, ...] = SEEDS)
     """Compare the levels in the text and draw Figures 7.2 and 7.4 (Small), 7.3 and 7.5 (Large)."""
     runs = [one for one in RUNS if one.environment == environment]
     rows: list[Row] = []
-    for place, one in enumerate(runs):
-        progress(place / len(runs), one.name)
+    for one in catalogue.with_progress(runs, progress, lambda one: one.name):
         found = _course(one, TripReading.CALIBRATED, seeds)
         for what, printed, values in (("rate", one.rate, found.rate), ("fairness", one.fairness, found.fairness)):
             if printed is None:
-                label = f"{what} of {one.name}"
-                rows.append(Row(label, None, float(values.mean()), float(values.std(ddof=1)), Verdict.NEW))
+                rows.append(new_row(f"{what} of {one.name}", values.tolist()))
             else:
                 middle, half = sum(printed) / 2, (printed[1] - printed[0]) / 2
                 slack = half + (_ROUNDED if what == "rate" else 0.0)
                 rows.append(_compare(one, what, middle, slack, seeds))
     hashing = next(one for one in runs if one.policy == "hash")
     literal = _course(hashing, TripReading.LITERAL, seeds).rate
-    rows.append(
-        _new(
-            f"rate of {hashing.name}, literal reading",
-            literal.tolist(),
-            "as the formula is printed no run can give the printed level",
-        )
-    )
+    note = "as the formula is printed no run can give the printed level"
+    rows.append(new_row(f"rate of {hashing.name}, literal reading", literal.tolist(), note))
     fair = {one.policy: float(_course(one, TripReading.CALIBRATED, seeds).fairness.mean()) for one in runs}
     ranking = " < ".join(sorted(fair, key=lambda policy: fair[policy]))
     return Result(
@@ -167,42 +152,36 @@ def _curves(environment: str, runs: Sequence[PrintedRun], seeds: tuple[int, ...]
 
 
 def policies(progress: Progress, seeds: tuple[int, ...] = FRESH_SEEDS) -> Result:
-    """Compare all policies with the limit, on webs that were not used for tuning."""
+    """Shares of the throughput of the best division of equal visits."""
     rows: list[Row] = []
     cases = [(policy, times, reading) for times in (1, 10) for reading in TripReading for policy in RULES]
-    for place, (policy, times, reading) in enumerate(cases):
-        progress(place / len(cases), policy)
+    for policy, times, reading in catalogue.with_progress(cases, progress, lambda case: case[0]):
         found = [play_network(NetworkSetting(policy, times=times, reading=reading), seed) for seed in seeds]
         name = f"{policy}, {'Small' if times == 1 else 'Large'} {reading}"
         shares = [one.fraction_of_limit for one in found]
         moves = float(np.mean([one.moves_per_task for one in found]))
         unfair = float(np.mean([one.fairness for one in found]))
         note = f"{moves:.3f} moves a visit, fairness {unfair:,.1f} s"
-        rows.append(_new(f"share of the limit, {name}", shares, note))
+        rows.append(new_row(f"share of the limit, {name}", shares, note))
     return Result(tuple(rows), remarks=(_about_limit(seeds),))
 
 
 def shocks(progress: Progress, seeds: tuple[int, ...] = FRESH_SEEDS) -> Result:
-    """Play Small while an agent is slow or dead, after one has joined, and while round trips drift."""
+    """An agent slow, dead or new, and round trips that drift."""
     rows: list[Row] = []
     cases = [(shock, policy) for shock in Shock if shock is not Shock.NONE for policy in RULES]
-    for place, (shock, policy) in enumerate(cases):
-        progress(place / len(cases), f"{policy}, {shock}")
+    for shock, policy in catalogue.with_progress(cases, progress, lambda case: f"{case[1]}, {case[0]}"):
         base = NetworkSetting(policy, shock=shock)
         shares = [play_network(base, seed).fraction_of_limit for seed in seeds]
-        rows.append(_new(f"share of the limit, {policy}, {shock}", shares))
+        rows.append(new_row(f"share of the limit, {policy}, {shock}", shares))
         if policy in ("priced", "kalman"):
             costly = [play_network(replace(base, transfer=2.0, delay=5.0), seed) for seed in seeds]
             label = f"with transfers of 2 s and a delay of 5 s, {policy}, {shock}"
-            rows.append(_new(label, [one.fraction_of_limit for one in costly]))
+            rows.append(new_row(label, [one.fraction_of_limit for one in costly]))
     drift = (
         "Where round trips drift, the limit is that of constant trips; a policy that tracks the drift may exceed it."
     )
     return Result(tuple(rows), remarks=(_about_limit(seeds), drift))
-
-
-def _new(label: str, values: Sequence[float], note: str = "") -> Row:
-    return Row(label, None, float(np.mean(values)), float(np.std(values, ddof=1)), Verdict.NEW, note)
 
 
 def _about_limit(seeds: Sequence[int]) -> str:
@@ -212,24 +191,21 @@ def _about_limit(seeds: Sequence[int]) -> str:
     )
 
 
-def _experiment(name: str, title: str, about: str, run: Run, shares: str = "") -> Experiment:
-    return Experiment(f"network-{name}", "network", title, about, run, shares=shares)
-
-
-def _levels(environment: str, figures: str) -> Experiment:
-    title = f"Fairness and throughput, {environment} (figures {figures})"
-    about = "Levels over the last half, and the curves."
-    return _experiment(environment.lower(), title, about, partial(levels, environment), "network-runs")
-
-
-_TABLE_7_5 = "Number of moves of hosts between agents, in the thesis' ten runs."
-_LIMIT = "Shares of the throughput of the best division of equal visits."
-_SHOCKS = "An agent slow, dead or new, and round trips that drift."
+_LEVELS = "Levels over the last half, and the curves."
+_RUNS = "network-runs"
 
 EXPERIMENTS = (
-    _experiment("exchanges", "Exchanges (table 7.5)", _TABLE_7_5, exchanges, "network-runs"),
-    _levels("Small", "7.2, 7.4"),
-    _levels("Large", "7.3, 7.5"),
-    _experiment("policies", "All policies against the limit", _LIMIT, policies),
-    _experiment("shocks", "All policies under shocks", _SHOCKS, shocks),
+    catalogue.experiment("network-exchanges", "Exchanges (table 7.5)", exchanges, shares=_RUNS),
+    *(
+        catalogue.experiment(
+            f"network-{environment.lower()}",
+            f"Fairness and throughput, {environment} (figures {figures})",
+            partial(levels, environment),
+            _LEVELS,
+            shares=_RUNS,
+        )
+        for environment, figures in (("Small", "7.2, 7.4"), ("Large", "7.3, 7.5"))
+    ),
+    catalogue.experiment("network-policies", "All policies against the limit", policies),
+    catalogue.experiment("network-shocks", "All policies under shocks", shocks),
 )

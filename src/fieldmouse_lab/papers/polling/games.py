@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from fieldmouse_lab.papers.bubing.printed import Sample
+from fieldmouse_lab.catalogue import Sample
 from fieldmouse_lab.papers.polling.printed import DYNAMIC_RUNS, SWITCHED_EVERY, TEST_1, ZIPF_RUNS, ExactLaw
 from fieldmouse_lab.refresh.automaton_law import FreeAutomatonLaw, Reals
 from fieldmouse_lab.refresh.contest import PageSet, domain_pages, zipf_pages

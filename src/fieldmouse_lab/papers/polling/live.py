@@ -8,15 +8,13 @@ compared with it. All policies have the same budget and the same scheduler, whic
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from statistics import mean, stdev
-from tempfile import TemporaryDirectory
 
 from fieldmouse.testing.meadow.meadow import Meadow
-from fieldmouse_lab.catalogue import Experiment, Figure, Panel, Progress, Result, Row, Series, Verdict
+from fieldmouse_lab.catalogue import Figure, Panel, Progress, Result, Row, Series, crawl_each, experiment, new_row
 from fieldmouse_lab.refresh.upkeep import RefreshTrial, RefreshTrialResult, run_live_refresh, run_virtual_refresh
 
 POLICIES = ("learned", "uniform", "multiplicative", "automaton")
@@ -41,13 +39,7 @@ class RefreshExperiment:
     seeds: tuple[int, ...] = SEEDS
 
     def run_all(self, progress: Progress) -> UpkeepResults:
-        pairs = [(policy, seed) for seed in self.seeds for policy in self.policies]
-        found: dict[tuple[str, int], RefreshTrialResult] = {}
-        for done, (policy, seed) in enumerate(pairs):
-            progress(done / len(pairs), f"{policy}, seed {seed}")
-            with TemporaryDirectory(prefix="fieldmouse-") as room:
-                found[policy, seed] = self.keep(self.upkeep, policy, Path(room) / "upkeep", seed)
-        return found
+        return crawl_each(self.policies, self.seeds, progress, partial(self.keep, self.upkeep))
 
     def run(self, progress: Progress) -> Result:
         return self.result(self.run_all(progress))
@@ -55,9 +47,9 @@ class RefreshExperiment:
     def result(self, tried: UpkeepResults) -> Result:
         rows = [_row(policy, seed, kept) for (policy, seed), kept in tried.items()]
         others = [policy for policy in self.policies if policy != "learned"]
-        rows += [_summed(f"learned above {policy}", self._lead(tried, policy)) for policy in others]
+        rows += [new_row(f"learned above {policy}", self._lead(tried, policy)) for policy in others]
         best = [self.upkeep.optimum(Meadow(self.upkeep.options(seed))) for seed in self.seeds]
-        rows.append(_summed("the optimum that knows the rates, by its law", best))
+        rows.append(new_row("the optimum that knows the rates, by its law", best))
         return Result(tuple(rows), (self._figure(tried),), tuple(self._remarks(tried)))
 
     def _lead(self, tried: UpkeepResults, policy: str) -> list[float]:
@@ -67,8 +59,8 @@ class RefreshExperiment:
         upkeep = self.upkeep
         leads = {policy: min(self._lead(tried, policy)) for policy in self.policies if policy != "learned"}
         ahead = [f"{leads[policy]:.3f} above {policy}" for policy in sorted(leads, key=lambda one: leads[one])]
-        off = max(max(abs(kept.error), abs(kept.error_now)) for kept in tried.values())
-        held = sum(max(abs(kept.error), abs(kept.error_now)) <= FRESHNESS_TOLERANCE for kept in tried.values())
+        errors = [_largest_error(kept) for kept in tried.values()]
+        held = sum(error <= FRESHNESS_TOLERANCE for error in errors)
         return [
             f"{upkeep.pages:,} pages on {upkeep.hosts} hosts, log-normal rates of change (sigma "
             f"{upkeep.sigma:g}); the median page changes every {upkeep.patience:g} rounds. A round is the "
@@ -76,9 +68,8 @@ class RefreshExperiment:
             f"{upkeep.rounds} rounds after a first crawl, of which the last {upkeep.counted} count. "
             "Numbers are shares of time in which a copy was what the server had, told by the meadow.",
             f"learned is at least {', '.join(ahead)}",
-            f"`fieldmouse freshness` is right within {FRESHNESS_TOLERANCE:g} in {held} of "
-            f"{len(tried)} crawls, for the "
-            f"time that was measured and for the end; it is {off:.3f} off at most",
+            f"`fieldmouse freshness` is right within {FRESHNESS_TOLERANCE:g} in {held} of {len(tried)} crawls, for the "
+            f"time that was measured and for the end; it is {max(errors):.3f} off at most",
         ]
 
     def _figure(self, tried: UpkeepResults) -> Figure:
@@ -95,20 +86,18 @@ class RefreshExperiment:
         )
 
 
+def _largest_error(kept: RefreshTrialResult) -> float:
+    return max(abs(kept.error), abs(kept.error_now))
+
+
 def _row(policy: str, seed: int, kept: RefreshTrialResult) -> Row:
-    off = max(abs(kept.error), abs(kept.error_now))
     note = (
-        f"`freshness` {'says' if off <= FRESHNESS_TOLERANCE else 'is WRONG with'} "
+        f"`freshness` {'says' if _largest_error(kept) <= FRESHNESS_TOLERANCE else 'is WRONG with'} "
         f"{kept.report.measured:.3f}; "
         f"{kept.fresh_now:.3f} current in the end, {kept.report.expected:.3f} expected; "
         f"{kept.report.polls:,} polls, {kept.report.useful_ratio:.0%} useful"
     )
-    return Row(f"policy {policy}, seed {seed}", None, kept.fresh, None, Verdict.NEW, note)
-
-
-def _summed(label: str, values: Sequence[float]) -> Row:
-    spread = stdev(values) if len(values) > 1 else None
-    return Row(label, None, mean(values), spread, Verdict.NEW)
+    return new_row(f"policy {policy}, seed {seed}", kept.fresh, note)
 
 
 ABOUT = (
@@ -143,13 +132,6 @@ REFRESH_EXPERIMENTS = (
 )
 
 EXPERIMENTS = tuple(
-    Experiment(
-        arena.name,
-        "live",
-        title,
-        ABOUT + how,
-        partial(RefreshExperiment.run, arena),
-        alone=arena.keep is not run_virtual_refresh,
-    )
+    experiment(arena.name, title, arena.run, ABOUT + how, alone=arena.keep is not run_virtual_refresh)
     for arena, title, how in REFRESH_EXPERIMENTS
 )

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
-from fieldmouse_lab.catalogue import Experiment, Figure, Panel, Progress, Result, Row, Series, Verdict
-from fieldmouse_lab.papers.bubing.printed import Sample, compare_approximate, new_row
+from fieldmouse_lab import catalogue
+from fieldmouse_lab.catalogue import Figure, Panel, Progress, Result, Row, Sample, Series, Verdict, new_row
+from fieldmouse_lab.papers.bubing.printed import compare_approximate
 from fieldmouse_lab.papers.polling.games import SEEDS, Test, free_law, last_half, play_test, update_rate, useful_ratio
 from fieldmouse_lab.papers.polling.printed import RATE_16, TEST_2_TOTAL, ExactLaw, new_row_with_law
 from fieldmouse_lab.refresh.automaton_law import FreeAutomatonLaw, SlotLaw
@@ -25,40 +28,30 @@ def _states(test: Test) -> int:
     return free_law(test).resolution
 
 
+def _described(test: Test) -> str:
+    return f"N = {_states(test)}"
+
+
 def _steady(test: Test) -> SlotLaw:
     return free_law(test).slot_law(free_law(test).steady())
 
 
 def r_and_update_rate(progress: Progress, reading: PollReading = PollReading.SINCE_POLL, seeds: int = SEEDS) -> Result:
-    """Compute R and the rate of updates at the end."""
+    """The share of polls that find a change, and the updates found by page and slot, for 8 and 16 states."""
     rows: list[Row] = []
     pages = domain_pages().pages
-    for done, test in enumerate(TESTS):
-        progress(done / 2, f"N = {_states(test)}")
-        played = play_test(test, reading, seeds)
-        steady = _steady(test)
-        found = played.sample(useful_ratio)
-        rows.append(_near(f"R, N = {_states(test)}", found, steady.useful))
-        rows.append(
-            _near(
-                f"rate of updates, N = {_states(test)}",
-                played.sample(lambda c: update_rate(c, pages)),
-                steady.updates / pages,
-            )
-        )
-    rows.append(
-        _around(
-            play_test("second", reading, seeds).sample(lambda c: update_rate(c, pages)),
-            _steady("second").updates / pages,
-        )
-    )
+    for test in catalogue.with_progress(TESTS, progress, _described):
+        played, steady = play_test(test, reading, seeds), _steady(test)
+        found, exact = played.sample(lambda c: update_rate(c, pages)), steady.updates / pages
+        rows.append(_near(f"R, {_described(test)}", played.sample(useful_ratio), steady.useful))
+        rows.append(_near(f"rate of updates, {_described(test)}", found, exact))
+    rows.append(_around(found, exact))  # the last test is the one with 16 states
     rows += _more_states(pages)
     rows += _slots_until_stationary()
     remarks = (
         "the pictures of Figures 3 and 4 are lost; the text about them is right: 16 states have a higher "
         "R and find more updates than 8",
-        "but R does not keep rising with N: it tends to 1/2, where automata come to rest, whatever N "
-        "is; a high R is "
+        "but R does not keep rising with N: it tends to 1/2, where automata come to rest, whatever N is; a high R is "
         "no freshness either, since polls that come late find a change more often",
         "the optimal rate of 0.2433 needs 5028 polls a slot, at f = 1; the document compares it with "
         "0.13 at about 1200",
@@ -74,12 +67,12 @@ def _near(label: str, ours: Sample, exact: float) -> Row:
 def _around(ours: Sample, exact: float) -> Row:
     row = compare_approximate("rate of updates with 16 states, around", RATE_16, ours)
     if abs(ours.mean - exact) > LAW_TOLERANCE:
-        return Row(row.label, row.printed, row.ours, row.spread, Verdict.DIFFERENT, f"exact law {exact:.4f}")
+        return replace(row, verdict=Verdict.DIFFERENT, note=f"exact law {exact:.4f}")
     if row.verdict is Verdict.SAME:
         return row
     polls = _steady("second").polls
     note = f"exact law {exact:.4f}: the printed run polled less ({TEST_2_TOTAL} a slot, ours {polls:.0f})"
-    return Row(row.label, row.printed, row.ours, row.spread, Verdict.OUTLIER, note)
+    return replace(row, verdict=Verdict.OUTLIER, note=note)
 
 
 def _more_states(pages: int) -> list[Row]:
@@ -95,20 +88,15 @@ def _more_states(pages: int) -> list[Row]:
 def _slots_until_stationary() -> list[Row]:
     """Measure the slots until the totals are stationary."""
     rows = []
-    statements = {
-        "first": "the document: stable after 5000 runs",
-        "second": "the document: 10000, almost twice as long",
-    }
-    for test in TESTS:
+    statements = ("the document: stable after 5000 runs", "the document: 10000, almost twice as long")
+    for test, statement in zip(TESTS, statements, strict=True):
         chosen = free_law(test)
         end = _steady(test).weight
         slots, chances = 0, chosen.initial()
         while abs(chosen.slot_law(chances).weight - end) > 0.01 * end:
             chances = np.einsum("pi,pij->pj", chances, chosen.transitions)
             slots += 1
-        rows.append(
-            new_row(f"slots until the total is within 1 % of its rest, N = {_states(test)}", slots, statements[test])
-        )
+        rows.append(new_row(f"slots until the total is within 1 % of its rest, {_described(test)}", slots, statement))
     return rows
 
 
@@ -121,53 +109,38 @@ def _figures(reading: PollReading, seeds: int) -> tuple[Figure, ...]:
         courses = play_test(test, reading, seeds).courses
         updates = np.mean([course.updates[:FIGURE_SLOTS] for course in courses], axis=0)
         polls = np.mean([course.polls[:FIGURE_SLOTS] for course in courses], axis=0)
-        label = f"N = {_states(test)}"
         exact = [free_law(test).slot_law(free_law(test).after(slot)) for slot in slots]
         ratio += [
-            Series(label, slots, (updates / polls).tolist()),
+            Series(_described(test), slots, (updates / polls).tolist()),
             Series("", slots, [one.useful for one in exact], "dashes"),
         ]
         found += [
-            Series(label, slots, (updates / pages).tolist()),
+            Series(_described(test), slots, (updates / pages).tolist()),
             Series("", slots, [one.updates / pages for one in exact], "dashes"),
         ]
     at_p = Series("polls at f = p", [0.0, float(FIGURE_SLOTS)], [0.1406, 0.1406], "dashes")
     dashes = "The mean of all games; grey dashes are the exact law of free automata."
+    third, fourth = Panel("slot", "R", tuple(ratio)), Panel("slot", "updates per page and slot", (*found, at_p))
     return (
-        Figure(
-            "refresh-figure-3",
-            "The share of polls that find a change (Figure 3)",
-            (Panel("slot", "R", tuple(ratio)),),
-            dashes,
-        ),
-        Figure(
-            "refresh-figure-4",
-            "Updates found in a slot, by page (Figure 4)",
-            (Panel("slot", "updates per page and slot", (*found, at_p)),),
-            dashes,
-        ),
+        Figure("refresh-figure-3", "The share of polls that find a change (Figure 3)", (third,), dashes),
+        Figure("refresh-figure-4", "Updates found in a slot, by page (Figure 4)", (fourth,), dashes),
     )
 
 
 def exact_law(progress: Progress, reading: PollReading = PollReading.SINCE_POLL, seeds: int = SEEDS) -> Result:
-    """Compare totals of the scheme, at the end and over time, with the exact law of the free automaton."""
+    """Totals, their spread over time, and where an automaton comes to rest."""
     rows: list[Row] = []
-    for done, test in enumerate(TESTS):
-        progress(done / 2, f"N = {_states(test)}")
-        played = play_test(test, reading, seeds)
-        steady = _steady(test)
+    for test in catalogue.with_progress(TESTS, progress, _described):
+        played, steady, label = play_test(test, reading, seeds), _steady(test), _described(test)
         rows.extend(
-            new_row_with_law(f"total, N = {_states(test)}, slot {runs}", played.total(runs), played.total_law(runs))
+            new_row_with_law(f"total, {label}, slot {runs}", played.total(runs), played.total_law(runs))
             for runs in ((500, 1000, 5000) if test == "first" else (10_000,))
         )
         over = played.sample(lambda course: float(last_half(course.weight).mean()))
-        rows.append(
-            new_row_with_law(
-                f"total, N = {_states(test)}, mean of the last half", over, ExactLaw(steady.weight, steady.spread)
-            )
-        )
+        law = ExactLaw(steady.weight, steady.spread)
+        rows.append(new_row_with_law(f"total, {label}, mean of the last half", over, law))
         wide = played.sample(lambda course: float(last_half(course.weight).std()))
-        rows.append(new_row(f"spread over time, N = {_states(test)}", wide, f"exact law {steady.spread:.2f}"))
+        rows.append(new_row(f"spread over time, {label}", wide, f"exact law {steady.spread:.2f}"))
     for p in (0.3, 0.25, 0.1, 0.05):
         for states in (8, 16, 256):
             alone = FreeAutomatonLaw(np.array([p]), np.array([1]), states)
@@ -184,7 +157,7 @@ def exact_law(progress: Progress, reading: PollReading = PollReading.SINCE_POLL,
 
 
 def other_readings(progress: Progress) -> Result:
-    """Show that other interpretations of the text do not give the printed totals either."""
+    """Automata that see only changes of the slot, or that rest at f = p."""
     rows: list[Row] = []
     for done, test in enumerate(TESTS):
         for reading in PollReading:
@@ -202,28 +175,14 @@ def other_readings(progress: Progress) -> Result:
     return Result(tuple(rows), remarks=remarks)
 
 
+_GAMES = "refresh games"
+
 EXPERIMENTS = (
-    Experiment(
-        "refresh-measures",
-        "refresh",
-        "R and the rate of updates, with Figures 3 and 4",
-        "The share of polls that find a change, and the updates found by page and slot, for 8 and 16 states.",
-        r_and_update_rate,
-        shares="refresh games",
+    catalogue.experiment(
+        "refresh-measures", "R and the rate of updates, with Figures 3 and 4", r_and_update_rate, shares=_GAMES
     ),
-    Experiment(
-        "refresh-law",
-        "refresh",
-        "The scheme beside the exact law of the free automaton",
-        "Totals, their spread over time, and where an automaton comes to rest.",
-        exact_law,
-        shares="refresh games",
+    catalogue.experiment(
+        "refresh-law", "The scheme beside the exact law of the free automaton", exact_law, shares=_GAMES
     ),
-    Experiment(
-        "refresh-readings",
-        "refresh",
-        "Other readings of the text",
-        "Automata that see only changes of the slot, or that rest at f = p.",
-        other_readings,
-    ),
+    catalogue.experiment("refresh-readings", "Other readings of the text", other_readings),
 )

@@ -7,18 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fieldmouse.policy.packing.bin_packing import (
-    Bins,
-    best_fit_decreasing,
-    best_fit_into,
-    fullest_subset,
-    lower_bound,
-    pack,
-    sum_bound,
-)
+from fieldmouse.policy.packing import bin_packing
+from fieldmouse.policy.packing.bin_packing import Bins, best_fit_decreasing
 from fieldmouse.policy.packing.plan import repack
-from fieldmouse_lab.catalogue import Experiment, Figure, Panel, Progress, Result, Row, Series
-from fieldmouse_lab.papers.bubing.printed import Sample, new_row
+from fieldmouse_lab import catalogue
+from fieldmouse_lab.catalogue import Figure, Panel, Progress, Result, Row, Sample, Series, new_row
 
 UNITS = 16
 CAPACITY = 400 * UNITS
@@ -38,31 +31,27 @@ def random_weights(sites: int, rng: np.random.Generator, largest: float) -> list
 
 
 def nodes(progress: Progress) -> Result:
-    """Compare Best Fit Decreasing and the search with the bounds."""
+    """On sites of uneven weight, from 20 to 200."""
     rows: list[Row] = []
-    for done, sites in enumerate(SITES):
-        progress(done / len(SITES), f"{sites} sites")
+    for sites in catalogue.with_progress(SITES, progress, "{} sites".format):
         for largest in (0.3, 0.6, 1.0):
             rng = np.random.default_rng([sites, int(10 * largest)])
             found = [_counted(random_weights(sites, rng, largest)) for _ in range(INSTANCES)]
             label = f"sites {sites}, largest {largest}"
-            rows.extend(
-                new_row(f"{label}, {name}", Sample.of([float(one[name]) for one in found])) for name in found[0]
-            )
+            rows += [new_row(f"{label}, {name}", [float(one[name]) for one in found]) for name in found[0]]
     remarks = (
         f"mean over {INSTANCES} sets of sites with weights of up to this share of a node, in whole units",
         "sum: all weights poured together; bound: Martello and Toth's second; search: bin completion "
-        "with at most 20,000 "
-        "nodes; proven: share of sets in which the search met the bound or tried everything",
+        "with at most 20,000 nodes; proven: share of sets in which the search met the bound or tried everything",
     )
     return Result(tuple(rows), remarks=remarks)
 
 
 def _counted(weights: Sequence[int]) -> dict[str, float]:
-    found = pack(weights, CAPACITY)
+    found = bin_packing.pack(weights, CAPACITY)
     return {
-        "sum": sum_bound(weights, CAPACITY),
-        "bound": lower_bound(weights, CAPACITY),
+        "sum": bin_packing.sum_bound(weights, CAPACITY),
+        "bound": bin_packing.lower_bound(weights, CAPACITY),
         "best fit": len(best_fit_decreasing(weights, CAPACITY)),
         "search": len(found.bins),
         "proven": float(found.is_proven),
@@ -92,12 +81,12 @@ def repack_by_exclusion(weights: Sequence[int], bins: Bins) -> Bins:
     going: list[int] = []
     for held in bins:
         if sum(weights[item] for item in held) > CAPACITY:
-            kept = {held[at] for at in fullest_subset([weights[item] for item in held], CAPACITY)}
+            kept = {held[at] for at in bin_packing.fullest_subset([weights[item] for item in held], CAPACITY)}
             going += [item for item in held if item not in kept]
             staying.append([item for item in held if item in kept])
         else:
             staying.append(held)
-    return best_fit_into(weights, CAPACITY, staying, going)
+    return bin_packing.best_fit_into(weights, CAPACITY, staying, going)
 
 
 def repack_few_moves(weights: Sequence[int], bins: Bins) -> Bins:
@@ -130,31 +119,30 @@ def repack_drifting_weights(again: Repack, sites: int, steps: int, seed: int) ->
     return RepackingResult(float(np.mean(used)), moved / steps, carried / steps / UNITS)
 
 
+#: Fields of a result, and their labels.
+RESULT_LABELS = {"nodes": "nodes", "sites": "sites moved a step", "weight": "polls a slot moved a step"}
+
+
 def moves(progress: Progress) -> Result:
+    """Packed anew, by the scheme's exclusion, and with few moves."""
     rows: list[Row] = []
-    panels = []
-    for done, (name, again) in enumerate(REPACKING_METHODS.items()):
-        progress(done / len(REPACKING_METHODS), name)
+    means: dict[tuple[str, str], list[float]] = {}  # by name and field, one for each number of sites
+    for name, again in catalogue.with_progress(list(REPACKING_METHODS.items()), progress, lambda method: method[0]):
         for sites in SITES:
             found = [repack_drifting_weights(again, sites, STEPS, seed) for seed in range(GAMES)]
-            for what in ("nodes", "sites", "weight"):
+            for what, label in RESULT_LABELS.items():
                 ours = Sample.of([float(getattr(one, what)) for one in found])
-                label = {"nodes": "nodes", "sites": "sites moved a step", "weight": "polls a slot moved a step"}[what]
+                means.setdefault((name, what), []).append(ours.mean)
                 rows.append(new_row(f"{name}, sites {sites}, {label}", ours))
-    for what, label in (("nodes", "nodes"), ("sites moved a step", "sites moved a step")):
-        curves = tuple(
-            Series(
-                name,
-                SITES,
-                [
-                    row.ours or 0.0
-                    for row in rows
-                    if row.label.startswith(f"{name},") and row.label.endswith(f", {what}")
-                ],
-            )
-            for name in REPACKING_METHODS
+    panels = tuple(
+        Panel(
+            "sites",
+            RESULT_LABELS[what],
+            tuple(Series(name, SITES, means[name, what]) for name in REPACKING_METHODS),
+            y_log=what != "nodes",
         )
-        panels.append(Panel("sites", label, curves, y_log=what != "nodes"))
+        for what in ("nodes", "sites")
+    )
     remarks = (
         f"{STEPS} steps in which each weight changes by {DRIFT:.0%}, and is drawn back to where it began; "
         f"{GAMES} games",
@@ -163,22 +151,10 @@ def moves(progress: Progress) -> Result:
         "few moves: as few sites as will do leave a full node, a node is emptied if the others can take "
         "in what it holds",
     )
-    return Result(tuple(rows), (Figure("refresh-moves", "Packing again as weights change", tuple(panels)),), remarks)
+    return Result(tuple(rows), (Figure("refresh-moves", "Packing again as weights change", panels),), remarks)
 
 
 EXPERIMENTS = (
-    Experiment(
-        "refresh-packing",
-        "refresh",
-        "Nodes needed: Best Fit Decreasing, a search, and the bounds",
-        "On sites of uneven weight, from 20 to 200.",
-        nodes,
-    ),
-    Experiment(
-        "refresh-moves",
-        "refresh",
-        "Sites moved as weights change",
-        "Packed anew, by the scheme's exclusion, and with few moves.",
-        moves,
-    ),
+    catalogue.experiment("refresh-packing", "Nodes needed: Best Fit Decreasing, a search, and the bounds", nodes),
+    catalogue.experiment("refresh-moves", "Sites moved as weights change", moves),
 )

@@ -12,10 +12,9 @@ from functools import partial
 
 import numpy as np
 
-from fieldmouse_lab.catalogue import Experiment, Figure, Panel, Progress, Result, Row, Series
-from fieldmouse_lab.papers.bubing.printed import Sample, new_row
+from fieldmouse_lab.catalogue import Figure, Panel, Progress, Result, Row, Series, experiment, new_row, with_progress
 from fieldmouse_lab.refresh.contest import CONDITIONS, CONTEST_POLICIES, POPULATIONS, natural_budget, play_policy
-from fieldmouse_lab.refresh.slots import SlotCourse, Spacing
+from fieldmouse_lab.refresh.slots import SlotCourse
 
 SEEDS = (1, 2, 3)
 SLOTS = 3000
@@ -44,33 +43,24 @@ TITLES = {
 def compare_policies(population: str, progress: Progress, seeds: tuple[int, ...] = SEEDS, slots: int = SLOTS) -> Result:
     scores: dict[tuple[str, str], list[SlotCourse]] = {}
     rounds = [(weather, *entry, seed) for weather in CONDITIONS for entry in CONTEST_POLICIES for seed in seeds]
-    for done, (weather, policy, spacing, seed) in enumerate(rounds):
-        progress(done / len(rounds), f"{weather}: {policy}, {spacing}")
+    for weather, policy, spacing, seed in with_progress(rounds, progress, lambda one: "{}: {}, {}".format(*one)):
         every, bursts = CONDITIONS[weather]
         play = partial(play_policy, POPULATIONS[population](seed), policy, seed=seed, slots=slots, spacing=spacing)
         course = play(switch_every=every, bursts=bursts)
-        scores.setdefault((_name(policy, spacing), weather), []).append(course)
+        scores.setdefault((f"{policy} ({spacing})", weather), []).append(course)
     rows: list[Row] = []
     for (policy, weather), courses in scores.items():
         best = scores["optimal (even)", weather]
         short = [one.freshness - mine.freshness for one, mine in zip(best, courses, strict=True)]
-        rows.append(_row(f"{policy}, {weather}, below optimal", short))
+        rows.append(new_row(f"{policy}, {weather}, below optimal", short))
         rows.extend(
-            _row(f"{policy}, {weather}, {measure}", [of(course) for course in courses])
+            new_row(f"{policy}, {weather}, {measure}", [of(course) for course in courses])
             for measure, of in MEASURES.items()
         )
     budget = natural_budget(POPULATIONS[population](seeds[0]))
     return Result(
         tuple(rows), (_figure(population, scores),), (*_default_summary(scores), *_conditions(budget, seeds, slots))
     )
-
-
-def _name(policy: str, spacing: Spacing) -> str:
-    return f"{policy} ({spacing})"
-
-
-def _row(label: str, values: list[float]) -> Row:
-    return new_row(label, Sample.of(values) if len(values) > 1 else values[0])
 
 
 def _mean(scores: Scores, policy: str, weather: str) -> float:
@@ -88,8 +78,7 @@ def _default_summary(scores: Scores) -> list[str]:
         said.append(
             f"{weather}: learned is {optimal - learned:.3f} short of the optimum that knows the rates, "
             f"{learned - uniform:.3f} above uniform with even spacing, {learned - automaton:.3f} "
-            "above the automata "
-            "as printed"
+            "above the automata as printed"
         )
     return said
 
@@ -97,8 +86,7 @@ def _default_summary(scores: Scores) -> list[str]:
 def _conditions(budget: float, seeds: tuple[int, ...], slots: int) -> list[str]:
     return [
         f"{slots} slots, the last half measured, {len(seeds)} games; {budget:.0f} polls a slot, what "
-        "free automata of 16 "
-        "states use",
+        "free automata of 16 states use",
         f"static: rates stay; switching: they are dealt anew every {CONDITIONS['switching'][0]} slots; "
         "bursty: pages have busy spells",
         "age is in slots, over all pages: where a policy gives up pages that change too fast, as the "
@@ -126,13 +114,8 @@ def _figure(population: str, scores: Scores) -> Figure:
     )
 
 
+_ABOUT = "Freshness, age, R and updates at one budget, beside the known-rate optimum; static, switching and bursty."
 EXPERIMENTS = tuple(
-    Experiment(
-        f"refresh-policies-{population}",
-        "refresh",
-        f"All polling policies on {title}",
-        "Freshness, age, R and updates at one budget, beside the known-rate optimum; static, switching and bursty.",
-        partial(compare_policies, population),
-    )
-    for population, title in TITLES.items()
+    experiment(f"refresh-policies-{name}", f"All polling policies on {title}", partial(compare_policies, name), _ABOUT)
+    for name, title in TITLES.items()
 )

@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from fieldmouse_lab.catalogue import Row, Verdict
-from fieldmouse_lab.papers.bubing.printed import FALSE_ALARMS, Sample, compare_exact, interval_width, last_digit_unit
+from fieldmouse_lab.catalogue import Row, Sample, Verdict
+from fieldmouse_lab.papers.bubing.printed import FALSE_ALARMS, compare_exact, interval_width, last_digit_unit
 
 CAPACITY, ZIPF_CAPACITY = 400, 80
 
@@ -186,8 +186,7 @@ def compare_initial_state(label: str, printed: str, start: float, ours: Sample, 
     return Row(label, float(printed), ours.mean, ours.spread, verdict, note)
 
 
-def new_row_with_law(label: str, ours: Sample, twin: ExactLaw, note: str = "") -> Row:
+def new_row_with_law(label: str, ours: Sample, twin: ExactLaw) -> Row:
     """Return a row for a number that was not printed, with its exact law."""
     verdict = Verdict.NEW if twin.agrees(ours) else Verdict.DIFFERENT
-    said = f"exact law {twin}"
-    return Row(label, None, ours.mean, ours.spread, verdict, f"{said}; {note}" if note else said)
+    return Row(label, None, ours.mean, ours.spread, verdict, f"exact law {twin}")

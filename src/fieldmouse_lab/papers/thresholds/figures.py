@@ -12,18 +12,9 @@ from itertools import combinations
 from fieldmouse.policy.thresholds import Thresholds
 from fieldmouse.queueing.model.model import Model, cost_of
 from fieldmouse.queueing.solve.solve import solve
-from fieldmouse_lab.catalogue import Experiment, Figure, Panel, Progress, Result, Row, Series, Verdict
-from fieldmouse_lab.papers.thresholds.printed import (
-    COST,
-    LIFETIME,
-    MODES,
-    SERVICE,
-    OptimalRules,
-    compare,
-    example_model,
-    text_numbers,
-    two_rates,
-)
+from fieldmouse_lab.catalogue import Figure, Panel, Progress, Result, Row, Series, experiment, new_row, with_progress
+from fieldmouse_lab.papers.thresholds import printed
+from fieldmouse_lab.papers.thresholds.printed import COST, LIFETIME, SERVICE, OptimalRules, example_model
 
 SERVICE_RATES = (1.521, 3.0, 5.0, 7.0, 9.0)
 LIFETIME_RATES = (0.2, 0.5, 1.0, 3.0, 7.0)
@@ -39,9 +30,7 @@ def curve(model: Model, robots: tuple[int, int]) -> Curve:
 
 def _rows(curves: Mapping[str, Curve]) -> tuple[Row, ...]:
     return tuple(
-        Row(f"{label}, j {limit}", None, J, None, Verdict.NEW)
-        for label, points in curves.items()
-        for limit, J in enumerate(points)
+        new_row(f"{label}, j {limit}", J) for label, points in curves.items() for limit, J in enumerate(points)
     )
 
 
@@ -51,29 +40,27 @@ def _figure(number: int, title: str, curves: Mapping[str, Curve]) -> Figure:
 
 
 def figure_1(progress: Progress) -> Result:
-    curves = {}
-    for low, high in combinations(MODES, 2):
-        curves[f"modes {high}{low}"] = curve(example_model(), (high, low))
+    """Each of the six pairs of modes, K = 5."""
+    curves = {f"modes {high}{low}": curve(example_model(), (high, low)) for low, high in combinations(printed.MODES, 2)}
     return Result(_rows(curves), (_figure(1, "Cost over the limit, for each pair of modes", curves),))
 
 
 def _service(alpha1: float) -> Model:
-    return example_model(service=two_rates(SERVICE.mean, alpha1))
+    return example_model(service=printed.two_rates(SERVICE.mean, alpha1))
 
 
 def _lifetime(alpha1: float) -> Model:
-    return example_model(lifetime=two_rates(LIFETIME.mean, alpha1))
+    return example_model(lifetime=printed.two_rates(LIFETIME.mean, alpha1))
 
 
 def figure_2(progress: Progress) -> Result:
-    """Draw Figure 2 and compare its numbers in the text: variances, and the alpha1 from which four robots are
-    better."""
+    """Modes 3 and 1, two rates of service, the mean kept."""
     curves = {f"alpha1 {rate:g}": curve(_service(rate), (3, 1)) for rate in SERVICE_RATES}
     progress(0.5, "looking for where modes 4 and 1 take over")
     ours = {f"variance at alpha1 {rate:g}": _service(rate).service.variance for rate in (1.521, 4, 9)}
     ours["least alpha1"] = 0.9 / SERVICE.mean
     ours["alpha1 from which modes 41 beat 31"], three = _takeovers()
-    rows = tuple(compare("service", cell, ours[cell.label]) for cell in text_numbers("service"))
+    rows = printed.compare_numbers("service", ours)
     remarks = (f"the paper compares pairs of modes; three modes, 4, 3 and 1, are best from alpha1 = {three:.2f} on",)
     title = "Cost over the limit, modes 3 and 1, as service varies more"
     return Result((*rows, *_rows(curves)), (_figure(2, title, curves),), remarks)
@@ -100,6 +87,7 @@ def _takeovers() -> tuple[float, float]:
 
 
 def figure_3(progress: Progress) -> Result:
+    """As figure 2, with the better pair of modes."""
     robots = {rate: (3, 1) if rate < 4 else (4, 1) for rate in SERVICE_RATES}
     curves = {
         f"alpha1 {rate:g}, modes {high}{low}": curve(_service(rate), (high, low))
@@ -110,10 +98,10 @@ def figure_3(progress: Progress) -> Result:
 
 
 def figure_4(progress: Progress) -> Result:
-    curves: dict[str, Curve] = {}
-    for rate in LIFETIME_RATES:
-        progress(len(curves) / len(LIFETIME_RATES), f"alpha1 {rate:g}")
-        curves[f"alpha1 {rate:g}"] = curve(_lifetime(rate), (3, 1))
+    """Modes 3 and 1, two rates of obsolescence, the mean kept."""
+    labels = "alpha1 {:g}".format
+    rates = with_progress(LIFETIME_RATES, progress, labels)
+    curves = {labels(rate): curve(_lifetime(rate), (3, 1)) for rate in rates}
     first, last = (curves[f"alpha1 {rate:g}"] for rate in (0.2, 7.0))
     ours: dict[str, float] = {
         "variance at alpha1 0.2": _lifetime(0.2).lifetime.variance,
@@ -121,7 +109,7 @@ def figure_4(progress: Progress) -> Result:
         "best limit at alpha1 0.2": first.index(min(first)),
         "best limit at alpha1 7": last.index(min(last)),
     }
-    rows = tuple(compare("lifetime", cell, ours[cell.label]) for cell in text_numbers("lifetime"))
+    rows = printed.compare_numbers("lifetime", ours)
     same = first[last.index(min(last))]
     remarks = (
         "solved by the ordered chain, which keeps each waiting page's phase; alpha1 = 0.2 is exponential",
@@ -133,14 +121,14 @@ def figure_4(progress: Progress) -> Result:
     return Result((*rows, *_rows(curves)), (_figure(4, title, curves),), remarks)
 
 
-def _experiment(number: int, title: str, about: str, run: Callable[[Progress], Result]) -> Experiment:
-    name = f"Figure {number}: {title}"
-    return Experiment(f"thresholds-figure-{number}", "thresholds", name, about, run, shares="thresholds")
+_TITLES: dict[str, Callable[[Progress], Result]] = {
+    "Cost over the limit": figure_1,
+    "Service that varies more": figure_2,
+    "Service that varies more, best modes": figure_3,
+    "Lifetimes that vary more": figure_4,
+}
 
-
-EXPERIMENTS = (
-    _experiment(1, "Cost over the limit", "Each of the six pairs of modes, K = 5.", figure_1),
-    _experiment(2, "Service that varies more", "Modes 3 and 1, two rates of service, the mean kept.", figure_2),
-    _experiment(3, "Service that varies more, best modes", "As figure 2, with the better pair of modes.", figure_3),
-    _experiment(4, "Lifetimes that vary more", "Modes 3 and 1, two rates of obsolescence, the mean kept.", figure_4),
+EXPERIMENTS = tuple(
+    experiment(f"thresholds-figure-{number}", f"Figure {number}: {title}", run, shares="thresholds")
+    for number, (title, run) in enumerate(_TITLES.items(), 1)
 )

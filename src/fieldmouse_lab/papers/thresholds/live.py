@@ -13,12 +13,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from statistics import mean, stdev
+from statistics import stdev
 from tempfile import TemporaryDirectory
 
 from fieldmouse.control.page_trace import BufferMetrics
 from fieldmouse.queueing.model.phase_type import PhaseType
-from fieldmouse_lab.catalogue import Experiment, Figure, Panel, Progress, Result, Row, Series, Verdict
+from fieldmouse_lab.catalogue import Figure, Panel, Progress, Result, Row, Series, Verdict, experiment, new_row
 from fieldmouse_lab.slow_indexer import SlowIndexerRun, SlowIndexerSetup, crawl_with_slow_indexer
 
 #: Seeds that were not used to choose the allowances below.
@@ -125,17 +125,16 @@ def run(situation: SlowIndexerSetup, name: str, progress: Progress) -> Result:
 
         trials.append(run_trial(situation, seed, tell, control__every="40s"))
     rows = [row for one in trials for row in _rows(one)]
-    gains = [one.saving for one in trials]
-    rows.append(Row("cost saved against the best fixed number", None, mean(gains), stdev(gains), Verdict.NEW))
+    rows.append(new_row("cost saved against the best fixed number", [one.saving for one in trials]))
     figures = (_course_figure(situation, name, trials[0]), _cost_figure(name, trials), _fare_figure(name, trials[0]))
     return Result(tuple(rows), figures, tuple(_remarks(situation, trials)))
 
 
 def _rows(one: LiveTrial) -> list[Row]:
-    rows = [Row(f"seed {one.seed}: cost under auto", None, one.cost, None, Verdict.NEW)]
+    rows = [new_row(f"seed {one.seed}: cost under auto", one.cost)]
     for count, cost in one.fixed.items():
         note = "" if cost > one.cost else "cheaper than auto"
-        rows.append(Row(f"seed {one.seed}: cost with {count} robots", None, cost, None, Verdict.NEW, note))
+        rows.append(new_row(f"seed {one.seed}: cost with {count} robots", cost, note))
     for told in check_predictions(one.governed):
         word = "agrees with" if told.agrees else "does NOT agree with"
         note = f"{word} the predicted {told.predicted:.4g} (allowed: {told.allowed:.2g} on either side)"
@@ -180,12 +179,9 @@ def _cost_figure(name: str, trials: Sequence[LiveTrial]) -> Figure:
         counts = list(one.fixed)
         series.append(Series(f"fixed, seed {one.seed}", counts, list(one.fixed.values()), "points"))
         series.append(Series(f"auto, seed {one.seed}", [counts[0], counts[-1]], [one.cost] * 2, "dashes"))
-    return Figure(
-        f"{name}-cost",
-        "What control saves",
-        (Panel("robots", "cost J", tuple(series), y_log=True),),
-        "Each fixed number of robots, and the governed crawl, its trials included.",
-    )
+    panel = Panel("robots", "cost J", tuple(series), y_log=True)
+    caption = "Each fixed number of robots, and the governed crawl, its trials included."
+    return Figure(f"{name}-cost", "What control saves", (panel,), caption)
 
 
 def _fare_figure(name: str, one: LiveTrial) -> Figure:
@@ -208,13 +204,8 @@ SITUATIONS = {
     "live-thresholds-fading": (SlowIndexerSetup(UNEVEN_SERVICE, lifetime=4.0, capacity=20), "pages that grow obsolete"),
 }
 
+_ABOUT = "A slow indexer; auto against every fixed number of robots, and against its own predictions."
 EXPERIMENTS = tuple(
-    Experiment(
-        name,
-        "live",
-        f"Live threshold control: {what}",
-        "A slow indexer; auto against every fixed number of robots, and against its own predictions.",
-        partial(run, situation, name),
-    )
+    experiment(name, f"Live threshold control: {what}", partial(run, situation, name), _ABOUT)
     for name, (situation, what) in SITUATIONS.items()
 )

@@ -15,7 +15,7 @@ from fieldmouse.queueing.optimise.decision import best_policy
 from fieldmouse.queueing.optimise.landscape import RuleByLevel
 from fieldmouse.queueing.optimise.optimum import optimise
 from fieldmouse.queueing.solve.solve import solve
-from fieldmouse_lab.catalogue import Experiment, Figure, Panel, Progress, Result, Row, Series, Verdict
+from fieldmouse_lab.catalogue import Figure, Panel, Progress, Result, Row, Series, experiment, new_row
 from fieldmouse_lab.papers.thresholds.printed import COST, INRIA_COST, MODES, example_model, inria_model
 
 SIZES = (1, 2, 3, 5, 10, 20, 30)
@@ -37,6 +37,7 @@ def _poisson(K: int) -> Model:
 
 
 def run(progress: Progress) -> Result:
+    """Dynamic programming over all states, against the best limits."""
     rows: list[Row] = []
     gaps: dict[str, list[float]] = {"as printed": [], "Poisson arrivals": []}
     for step, K in enumerate(SIZES):
@@ -45,20 +46,18 @@ def run(progress: Progress) -> Result:
             thresholds, policy = optimise(model, COST), best_policy(model, COST)
             gaps[name].append(gap_percent(thresholds.J, policy.J))
             for column, value in (("thresholds", thresholds.J), ("policy", policy.J), ("gap %", gaps[name][-1])):
-                rows.append(Row(f"{name}, K {K}, {column}", None, value, None, Verdict.NEW))
+                rows.append(new_row(f"{name}, K {K}, {column}", value))
     progress(len(SIZES) / (len(SIZES) + 2), "every rule of a small buffer")
     every = min(
         cost_of(solve(example_model(SMALL_BUFFER), RuleByLevel(robots)), COST)
         for robots in product(MODES, repeat=SMALL_BUFFER + 1)
     )
     thresholds = optimise(example_model(SMALL_BUFFER), COST)
-    rows.append(
-        Row(f"best of all {4 ** (SMALL_BUFFER + 1)} rules by level, K = {SMALL_BUFFER}", None, every, None, Verdict.NEW)
-    )
-    rows.append(Row(f"best thresholds, K = {SMALL_BUFFER}", None, thresholds.J, None, Verdict.NEW))
+    rows.append(new_row(f"best of all {4 ** (SMALL_BUFFER + 1)} rules by level, K = {SMALL_BUFFER}", every))
+    rows.append(new_row(f"best thresholds, K = {SMALL_BUFFER}", thresholds.J))
     progress(0.9, "INRIA's crawler")
     found, policy = optimise(inria_model(), INRIA_COST), best_policy(inria_model(), INRIA_COST)
-    rows.append(Row("INRIA's crawler, gap %", None, gap_percent(found.J, policy.J), None, Verdict.NEW))
+    rows.append(new_row("INRIA's crawler, gap %", gap_percent(found.J, policy.J)))
     seen = best_policy(example_model(5), COST).robots[0, :, 0]
     remarks = (
         f"on the empty system the best policy for K = 5 sends {seen[0]} in the first phase of arrivals and "
@@ -67,19 +66,10 @@ def run(progress: Progress) -> Result:
         "where there is no phase to be seen, thresholds lose nothing; and no other rule by level is better",
     )
     series = tuple(Series(name, list(SIZES), values, "points") for name, values in gaps.items())
-    figure = Figure(
-        "thresholds-policy", "What thresholds cost more than the best policy", (Panel("K", "gap, %", series),)
-    )
+    panel = Panel("K", "gap, %", series)
+    figure = Figure("thresholds-policy", "What thresholds cost more than the best policy", (panel,))
     return Result(tuple(rows), (figure,), remarks)
 
 
-EXPERIMENTS = (
-    Experiment(
-        "thresholds-policy",
-        "thresholds",
-        "Beyond the paper: how near thresholds come to the best policy",
-        "Dynamic programming over all states, against the best limits.",
-        run,
-        shares="thresholds",
-    ),
-)
+_TITLE = "Beyond the paper: how near thresholds come to the best policy"
+EXPERIMENTS = (experiment("thresholds-policy", _TITLE, run, shares="thresholds"),)

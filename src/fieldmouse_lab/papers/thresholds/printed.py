@@ -10,7 +10,7 @@ INRIA's D0 is computed from the rows of A.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -52,20 +52,21 @@ def _file() -> dict[str, Any]:
 @cache
 def table_cells(number: str) -> tuple[PrintedCell, ...]:
     """Return all cells that are not empty, row by row."""
-    entry = next(entry for entry in _file()["table"] if entry["number"] == number)
-    return tuple(_cells(entry))
+    entry = _table(number)
+    return tuple(
+        PrintedCell(key, column, f"{entry['down']} {key}, {column}", text, digit_step(text, unit))
+        for key, _, *texts in map(str.split, entry["cells"].strip().splitlines())
+        for column, unit, text in zip(entry["columns"], entry["units"], texts, strict=True)
+        if text != "-"
+    )
 
 
 def table_title(number: str) -> str:
-    return str(next(entry["title"] for entry in _file()["table"] if entry["number"] == number))
+    return str(_table(number)["title"])
 
 
-def _cells(entry: Mapping[str, Any]) -> Iterator[PrintedCell]:
-    for line in entry["cells"].strip().splitlines():
-        key, _, *found = line.split()
-        for column, unit, text in zip(entry["columns"], entry["units"], found, strict=True):
-            if text != "-":
-                yield PrintedCell(key, column, f"{entry['down']} {key}, {column}", text, digit_step(text, unit))
+def _table(number: str) -> dict[str, Any]:
+    return next(entry for entry in _file()["table"] if entry["number"] == number)
 
 
 @cache
@@ -88,6 +89,11 @@ def misprints(table: str) -> dict[str, Misprint]:
     }
 
 
+def compare_numbers(where: str, ours: Mapping[str, float]) -> tuple[Row, ...]:
+    """Compare the numbers in the running text with ours, which are by label."""
+    return tuple(compare(where, cell, float(ours[cell.label])) for cell in text_numbers(where))
+
+
 def digit_step(text: str, unit: str) -> float:
     """
     >>> digit_step("0.083", "digits"), digit_step("57.6", "0.01"), digit_step("500", "0.3 %")
@@ -102,18 +108,12 @@ def digit_step(text: str, unit: str) -> float:
 
 def compare(where: str, cell: PrintedCell, ours: float) -> Row:
     """Compare one printed number."""
-    printed = float(cell.printed)
-    misprint = misprints(where).get(cell.label)
-    if misprint is not None:
-        agrees = abs(float(misprint.true) - ours) < max(misprint.unit, _rounding(ours))
-        note = f"should be {misprint.true}: {misprint.why}"
-        return Row(cell.label, printed, ours, None, Verdict.MISPRINT if agrees else Verdict.DIFFERENT, note)
-    agrees = abs(printed - ours) < max(cell.unit, _rounding(ours))
-    return Row(cell.label, printed, ours, None, Verdict.SAME if agrees else Verdict.DIFFERENT)
-
-
-def _rounding(ours: float) -> float:
-    return 1e-12 * abs(ours)
+    true, unit, verdict, note = cell.printed, cell.unit, Verdict.SAME, ""
+    if (misprint := misprints(where).get(cell.label)) is not None:
+        true, unit, verdict = misprint.true, misprint.unit, Verdict.MISPRINT
+        note = f"should be {true}: {misprint.why}"
+    agrees = abs(float(true) - ours) < max(unit, 1e-12 * abs(ours))
+    return Row(cell.label, float(cell.printed), ours, None, verdict if agrees else Verdict.DIFFERENT, note)
 
 
 NO_ARRIVALS = [[0, 0], [0, 0]]

@@ -9,26 +9,9 @@ from collections.abc import Callable
 from functools import partial
 
 from fieldmouse.queueing.model.model import Cost, Model, count_states
-from fieldmouse_lab.catalogue import Experiment, Progress, Result
-from fieldmouse_lab.papers.thresholds.printed import (
-    BATCHES,
-    COST,
-    INRIA_COST,
-    INRIA_SERVICE,
-    LIFETIME,
-    MODES,
-    SERVICE,
-    A,
-    OptimalRules,
-    PrintedCell,
-    compare,
-    example_model,
-    inria_arrivals,
-    inria_model,
-    table_cells,
-    table_title,
-    text_numbers,
-)
+from fieldmouse_lab.catalogue import Progress, Result, experiment
+from fieldmouse_lab.papers.thresholds import printed
+from fieldmouse_lab.papers.thresholds.printed import COST, LIFETIME, MODES, SERVICE, OptimalRules, example_model
 
 CONVENTIONS = (
     "K counts the page in service, and so do limits: robots[0] work while at most j1 pages are in the system",
@@ -41,7 +24,7 @@ def _subsets(number: str, model: Callable[[], Model], cost: Cost, progress: Prog
     progress(0.0, "solving")
     found = OptimalRules(model(), cost)
 
-    def ours(cell: PrintedCell) -> float:
+    def ours(cell: printed.PrintedCell) -> float:
         choice = found.for_modes(cell.key)
         return choice.J if cell.column == "cost" else choice.limits[int(cell.column[1:]) - 1]
 
@@ -50,22 +33,26 @@ def _subsets(number: str, model: Callable[[], Model], cost: Cost, progress: Prog
         *CONVENTIONS,
         f"best of {best.rules} rules: robots {best.robots}, limits {best.limits}, cost {best.J:.4f}",
     ]
-    return Result(tuple(compare(number, cell, ours(cell)) for cell in table_cells(number)), remarks=tuple(remarks))
+    return Result(
+        tuple(printed.compare(number, cell, ours(cell)) for cell in printed.table_cells(number)), remarks=tuple(remarks)
+    )
 
 
 def _varied(number: str, model: Callable[[str], Model], progress: Progress) -> Result:
     """Compare tables 2 to 4: the optimum as one parameter varies."""
     solved: dict[str, tuple[Model, OptimalRules]] = {}
     rows = []
-    for cell in table_cells(number):
+    for cell in printed.table_cells(number):
         if cell.key not in solved:
-            progress(len(solved) / len({one.key for one in table_cells(number)}), f"{cell.label.partition(',')[0]}")
+            progress(
+                len(solved) / len({one.key for one in printed.table_cells(number)}), f"{cell.label.partition(',')[0]}"
+            )
             solved[cell.key] = model(cell.key), OptimalRules(model(cell.key), COST)
-        rows.append(compare(number, cell, _asked(cell, *solved[cell.key])))
+        rows.append(printed.compare(number, cell, _asked(cell, *solved[cell.key])))
     return Result(tuple(rows), remarks=CONVENTIONS)
 
 
-def _asked(cell: PrintedCell, model: Model, found: OptimalRules) -> float:
+def _asked(cell: printed.PrintedCell, model: Model, found: OptimalRules) -> float:
     match cell.column:
         case "b1":
             return model.service.mean
@@ -83,41 +70,33 @@ def _asked(cell: PrintedCell, model: Model, found: OptimalRules) -> float:
             return found.for_modes(fixed.removeprefix("C")).J
 
 
-def _experiment(number: str, about: str, run: Callable[[Progress], Result]) -> Experiment:
-    name, heading = f"thresholds-table-{number}", f"Table {number}: {table_title(number)}"
-    return Experiment(name, "thresholds", heading, about, run, shares="thresholds")
-
-
-TABLE_EXPERIMENTS = (
-    _experiment(
-        "1",
+#: Description and run of each table.
+TABLES: dict[str, tuple[str, Callable[[Progress], Result]]] = {
+    "1": (
         "Limits and cost of the best rule of each of the 15 subsets of four modes, K = 5.",
         partial(_subsets, "1", example_model, COST),
     ),
-    _experiment(
-        "2",
+    "2": (
         "The best rule and the cost of fixed numbers of robots as the buffer grows from 1 to 30.",
         partial(_varied, "2", lambda K: example_model(int(K))),
     ),
-    _experiment(
-        "3",
+    "3": (
         "The same as the server gets faster: S multiplied by s.",
         partial(_varied, "3", lambda s: example_model(service=SERVICE.scaled(float(s)))),
     ),
-    _experiment(
-        "4",
+    "4": (
         "The same as pages grow obsolete sooner: Gamma multiplied by s.",
         partial(_varied, "4", lambda s: example_model(lifetime=LIFETIME.scaled(float(s)))),
     ),
-    _experiment(
-        "5",
+    "5": (
         "The crawler of INRIA: batches of up to 8, service with a heavy tail, K = 20; within 0.3 %.",
-        partial(_subsets, "5", inria_model, INRIA_COST),
+        partial(_subsets, "5", printed.inria_model, printed.INRIA_COST),
     ),
-)
+}
 
 
 def example_numbers(progress: Progress) -> Result:
+    """Rates, correlations, costs and signs of the paper's example."""
     progress(0.0, "solving")
     found = OptimalRules(example_model(), COST)
     ours = {
@@ -134,7 +113,7 @@ def example_numbers(progress: Progress) -> Result:
         "D2(1,1), mode 2": MODES[2].D[2][0, 0],
         "D0(2,2), mode 3": MODES[3].D[0][1, 1],
     }
-    rows = tuple(compare("scalars", cell, float(ours[cell.label])) for cell in text_numbers("scalars"))
+    rows = printed.compare_numbers("scalars", ours)
     remarks = (
         "both lifetimes of the paper's tables are exponential: Gamma of the example is left at rate 0.2 from "
         "either phase, so its phases do not matter",
@@ -143,23 +122,24 @@ def example_numbers(progress: Progress) -> Result:
 
 
 def inria_numbers(progress: Progress) -> Result:
+    """Batches, intervals, correlations, service and profit of INRIA's crawler."""
     progress(0.0, "solving")
-    stream, model = inria_arrivals(), inria_model()
-    found = OptimalRules(model, INRIA_COST)
+    stream, model = printed.inria_arrivals(), printed.inria_model()
+    found = OptimalRules(model, printed.INRIA_COST)
     four = (1 - found.optimum.J / found.for_modes("4").J) * 100
     ours = {
-        "mean batch": sum(size * share for size, share in enumerate(BATCHES, 1)) / sum(BATCHES),
-        "mean service time": INRIA_SERVICE.mean,
-        "scv of service": INRIA_SERVICE.scv,
+        "mean batch": sum(size * share for size, share in enumerate(printed.BATCHES, 1)) / sum(printed.BATCHES),
+        "mean service time": printed.INRIA_SERVICE.mean,
+        "scv of service": printed.INRIA_SERVICE.scv,
         **{f"lambda, mode {r}": mode.rate for r, mode in model.modes.items()},
         "mean interval": stream.intervals.mean,
         "variance of intervals": stream.variance,
         **{f"lag {k} correlation": stream.lag_correlation(k) for k in range(1, 7)},
-        "D0(1,1)": -A[0].sum(),
-        "D0(2,2)": -A[1].sum(),
+        "D0(1,1)": -printed.A[0].sum(),
+        "D0(2,2)": -printed.A[1].sum(),
         "profit of control, whole %": math.floor(four),
     }
-    rows = tuple(compare("inria", cell, float(ours[cell.label])) for cell in text_numbers("inria"))
+    rows = printed.compare_numbers("inria", ours)
     remarks = (
         "the rows of the printed D0 + A do not sum to 0; D0 is taken from the rows of A",
         "mean and variance of intervals are of the data; the matrices were fitted to them and printed in two "
@@ -170,23 +150,12 @@ def inria_numbers(progress: Progress) -> Result:
     return Result(rows, remarks=remarks)
 
 
-TEXT_EXPERIMENTS = (
-    Experiment(
-        "thresholds-scalars",
-        "thresholds",
-        "Numbers in the text: the example",
-        "Rates, correlations, costs and signs of the paper's example.",
-        example_numbers,
-        shares="thresholds",
+_SHARED = "thresholds"
+EXPERIMENTS = (
+    *(
+        experiment(f"thresholds-table-{n}", f"Table {n}: {printed.table_title(n)}", run, about, shares=_SHARED)
+        for n, (about, run) in TABLES.items()
     ),
-    Experiment(
-        "thresholds-inria",
-        "thresholds",
-        "Numbers in the text: INRIA's crawler",
-        "Batches, intervals, correlations, service and profit of INRIA's crawler.",
-        inria_numbers,
-        shares="thresholds",
-    ),
+    experiment("thresholds-scalars", "Numbers in the text: the example", example_numbers, shares=_SHARED),
+    experiment("thresholds-inria", "Numbers in the text: INRIA's crawler", inria_numbers, shares=_SHARED),
 )
-
-EXPERIMENTS = (*TABLE_EXPERIMENTS, *TEXT_EXPERIMENTS)
