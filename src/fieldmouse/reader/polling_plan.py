@@ -84,10 +84,10 @@ class PollingPlan:
                 for shelf, rows in zip(shelves, self.rows, strict=True)
             ]
         )
-        every = np.concatenate([ledger.host_keys for ledger in ledgers])
+        every = np.concatenate([ledger.hosts.column("key") for ledger in ledgers])
         keys, first_at, numbers = np.unique(every, return_index=True, return_inverse=True)
         numbers = np.argsort(np.argsort(first_at))[numbers]  # keeps the numbers of a single table
-        ends = np.cumsum([ledger.host_count for ledger in ledgers])
+        ends = np.cumsum([len(ledger.hosts) for ledger in ledgers])
         parts = zip(ledgers, self.rows, np.split(numbers, ends[:-1]), strict=True)
         self.host = np.concatenate([hosts[ledger.take("host", rows)] for ledger, rows, hosts in parts])
         self.hosts = len(keys)
