@@ -22,12 +22,12 @@ from fieldmouse.policy.polling import registry
 from fieldmouse.reader.crawl_reader import CrawlReader
 from fieldmouse.reader.page import StoredPage
 from fieldmouse.refresh.page_table import PageTable, read_page_table
-from fieldmouse.search.search import searchable_urls
 from fieldmouse.storage.checkpoint import read_checkpoint, sealed_outcomes
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.storage.outcome_log import rows
 from fieldmouse.types.outcome import OutcomeRow
 from fieldmouse.types.reason import OutcomeKind
+from search.searchable import searchable_urls
 
 from .judging import Flaw, Verdict, bad
 from .killing import keep

@@ -117,7 +117,7 @@ class BatchBuilder:
     def take(self) -> OutcomeBatch:
         """Return the collected rows and start empty."""
         columns = zip(zip(*self._rows, strict=True), _TYPES, strict=True)
-        batch = OutcomeBatch(*(np.array(values, kind) for values, kind in columns), digests=self._digests)
+        batch = OutcomeBatch._make([*(np.array(values, kind) for values, kind in columns), self._digests])
         self._rows, self._digests = [], {}
         return batch
 
