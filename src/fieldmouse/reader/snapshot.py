@@ -108,9 +108,9 @@ class CrawlSnapshot:
 
     def extracted_rows(self, row: OutcomeRow) -> Iterator[dict[str, Any]]:
         """The rows extracted from a page, each with the page's URL and fetch time."""
-        from fieldmouse.archive.warc_reader import read_rows
+        from fieldmouse.archive.warc_reader import read_page_rows
 
-        for _, item in read_rows(self.home / "archive", (row,)):
+        for item in read_page_rows(self.home / "archive", row):
             yield {"url": row.url, "fetched_at": format_time(row.at)} | item
 
     def check_index_exists(self) -> None:

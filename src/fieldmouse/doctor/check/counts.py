@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from fieldmouse.archive.warc_reader import shard_of
+from fieldmouse.archive.warc_writer import shard_of
 from fieldmouse.doctor.check.finding import RESTORE_FROM_COPY, CrawlProcess, Finding, damaged, healthy, repairable
 from fieldmouse.doctor.check.frontier import FrontierDamage, FrontierFiles, inspect_frontier
 from fieldmouse.errors import FieldmouseError, shell_quoted
