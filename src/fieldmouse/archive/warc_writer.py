@@ -21,7 +21,8 @@ import os
 import re
 import struct
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from contextlib import ExitStack
 from functools import lru_cache
 from pathlib import Path
 from random import SystemRandom
@@ -75,22 +76,14 @@ def surt(url: str) -> str:
             name = name[match.end() :]
         name = ",".join(reversed(name.split(".")))
     if _SAFE(url) is None:
-        path = _normalize_path(path.lower())
-        query = "&".join(sorted(_without_session(query).lower().split("&"))) if mark else ""
+        path = re.sub(r";jsessionid=[0-9a-z]{32}", "", path.lower()).replace("%7e", "~")
+        path = re.sub(r"//+", "/", path)
+        if match := _SESSION.match(query):
+            query = f"{match[1]}{match[2] or ''}".rstrip("&")
+        query = "&".join(sorted(query.lower().split("&"))) if mark else ""
     if len(path) > 1 and path.endswith("/"):
         path = path[:-1]
     return f"{name}{':' + port if port else ''}){path}{'?' + query if query else ''}"
-
-
-def _normalize_path(path: str) -> str:
-    path = re.sub(r";jsessionid=[0-9a-z]{32}", "", path)
-    path = path.replace("%7e", "~")
-    return re.sub(r"//+", "/", path)
-
-
-def _without_session(query: str) -> str:
-    match = _SESSION.match(query)
-    return query if match is None else f"{match[1]}{match[2] or ''}".rstrip("&")
 
 
 class CdxjEntry(msgspec.Struct, frozen=True):
@@ -135,8 +128,8 @@ def merge_logs(logs: Iterable[Path], target: Path, chunk: int = CHUNK) -> int:
                         out.writelines(lines)
                     del lines
         count = 0
-        with atomic_write(target, ".fresh") as out:
-            for merged_line in heapq.merge(*(_lines(run) for run in runs)):
+        with ExitStack() as stack, atomic_write(target, ".fresh") as out:
+            for merged_line in heapq.merge(*(stack.enter_context(run.open("rb")) for run in runs)):
                 out.write(merged_line)
                 count += 1
     finally:
@@ -149,11 +142,6 @@ def remove_leftovers(target: Path) -> None:
     for name in ("run-*", "fresh"):
         for path in list(target.parent.glob(f"{target.name}.{name}")):
             path.unlink(missing_ok=True)
-
-
-def _lines(path: Path) -> Iterator[bytes]:
-    with path.open("rb") as file:
-        yield from file
 
 
 class AppendFile(Log):
@@ -219,11 +207,9 @@ def verify_archive(directory: Path, shard: int, state: ShardState) -> None:
     lengths = {directory / state.warc: state.warc_length, cdxj_log_path(directory, shard): state.cdxj_length}
     for path, length in lengths.items():
         if length:
-            try:
-                size = path.stat().st_size
-            except FileNotFoundError:
-                raise DamagedFile(path, f"{length} bytes were written and synced, but it is missing") from None
-            if size < length:
+            if not path.exists():
+                raise DamagedFile(path, f"{length} bytes were written and synced, but it is missing")
+            if (size := path.stat().st_size) < length:
                 raise DamagedFile(path, f"{length} bytes were written and synced, {size} are there")
 
 

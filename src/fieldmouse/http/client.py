@@ -65,15 +65,6 @@ def _lines(headers: Mapping[str, str]) -> bytes:
 RequestSigner = Callable[[Request, Host], Awaitable[RequestHeaders | str | None]]
 
 
-def with_stored_request(answer: Response | Failed, request: bytes) -> Response | Failed:
-    """Return the response with `request` in place of the request that was sent."""
-    if isinstance(answer, Response):
-        return replace(answer, request=request)
-    if answer.response is None:
-        return answer
-    return replace(answer, response=replace(answer.response, request=request))
-
-
 ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 
 
@@ -138,9 +129,11 @@ class HttpFetcher:
         if signature is not None:
             lines = RequestHeaders(signature.sent + lines.sent, signature.stored + lines.stored)
         answer = await self._fetch(link, host, address, self._request(link, host, lines.sent), limit)
-        if lines.sent == lines.stored:
+        response = answer if isinstance(answer, Response) else answer.response
+        if lines.sent == lines.stored or response is None:
             return answer
-        return with_stored_request(answer, self._request(link, host, lines.stored))
+        response = replace(response, request=self._request(link, host, lines.stored))
+        return response if isinstance(answer, Response) else replace(answer, response=response)
 
     async def _fetch(self, link: Request, host: Host, address: str, request: bytes, limit: int) -> Response | Failed:
         connection = self._idle.pop(address, None)

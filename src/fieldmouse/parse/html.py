@@ -173,7 +173,15 @@ def parse_html(
     # Inner elements before outer ones: a removed element takes its content along.
     for node in reversed(silent):
         node.decompose()
-    _read_text(tree, root, page, language)
+    if declared := root.attrs.get("lang"):
+        page.language = _language(declared)
+    page.language = page.language or _language(language)
+    body = tree.body
+    if body is not None:
+        body.merge_text_nodes()
+        text = body.text(separator=" ", skip_empty=True)
+        # A soft hyphen marks where a word may be broken, not a break.
+        page.text = (text.replace("\xad", "") if "\xad" in text else text)[:MAX_TEXT]
     return page
 
 
@@ -247,18 +255,6 @@ def _read_link(node: LexborNode, page: Document, hrefs: list[str]) -> None:
             hrefs.append(href)
         elif "alternate" in words and kind.partition(";")[0].strip().lower() in FEED_TYPES:
             page.feeds.append(href)
-
-
-def _read_text(tree: LexborHTMLParser, root: LexborNode, page: Document, language: str) -> None:
-    if declared := root.attrs.get("lang"):
-        page.language = _language(declared)
-    page.language = page.language or _language(language)
-    body = tree.body
-    if body is not None:
-        body.merge_text_nodes()
-        text = body.text(separator=" ", skip_empty=True)
-        # A soft hyphen marks where a word may be broken, not a break.
-        page.text = (text.replace("\xad", "") if "\xad" in text else text)[:MAX_TEXT]
 
 
 def _language(declared: str) -> str:

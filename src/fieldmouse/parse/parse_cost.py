@@ -17,7 +17,7 @@ number of copies.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 SPACE = rb"\t\n\f\r "
 VALUE = rb"\"[^\"]*+(?:\"|\Z)|'[^']*+(?:'|\Z)|[^%(space)b>\"'][^%(space)b>]*+" % {b"space": SPACE}
@@ -66,7 +66,7 @@ END_TAG_SCOPE = (
     | dict.fromkeys(TABULAR, TABLE_SCOPE)
     | {b"p": SCOPE_OF_P, b"li": SCOPE_OF_LI, b"template": frozenset()}
 )
-TRANSPARENT = _names("address div p")
+OPAQUE = SPECIAL - _names("address div p")
 ITEMS = {b"li": _names("li"), b"dd": _names("dd dt"), b"dt": _names("dd dt")}
 # HTML elements that end an SVG or MathML element around them.
 FOREIGN_BREAKOUT = _names(
@@ -89,11 +89,6 @@ class OpenElements:
         self._is_odd = False
         self._has_form = False
         self.in_head = True  # until something begins the body
-
-    @property
-    def in_svg_or_math(self) -> bool:
-        """Whether the innermost element belongs to SVG or MathML."""
-        return bool(self.names) and b" " in self.names[-1]
 
     def add_text(self) -> None:
         """Process text, or anything that counts as text."""
@@ -129,7 +124,7 @@ class OpenElements:
             if name == b"hr" and self._find(b"select", SCOPE) is not None:
                 self._close_implied()
             if name in ITEMS:
-                self._close_item(ITEMS[name])
+                self._close_innermost(ITEMS[name], OPAQUE)
             self._close(b"p", SCOPE_OF_P)
             if name in HEADINGS and names and names[-1] in HEADINGS:
                 self._pop(len(names) - 1)
@@ -184,22 +179,13 @@ class OpenElements:
         elif name in FORMATTING:
             self._end_formatting(name)
         elif name in HEADINGS:
-            self._end_heading()
+            self._close_innermost(HEADINGS, SCOPE)  # the end tag of any heading closes it
         elif name == b"form" and b"template" not in names:  # its descendants stay open
             place = self._find(name, SCOPE)
             if place is not None:
                 del names[place], self._raws[place]
         else:
             self._close(name, END_TAG_SCOPE.get(name, SPECIAL))
-
-    def _end_heading(self) -> None:
-        """End the innermost heading; the end tag of any heading closes it."""
-        for at in range(len(self.names) - 1, -1, -1):
-            if self.names[at] in HEADINGS:
-                self._pop(at)
-                break
-            if self.names[at] in SCOPE:
-                break
 
     def _draw(self, name: bytes, raw: bytes) -> None:
         if name == b"math annotation-xml":
@@ -243,13 +229,13 @@ class OpenElements:
         if name in CELLS:
             self._push(name)
 
-    def _close_item(self, kinds: frozenset[bytes]) -> None:
+    def _close_innermost(self, kinds: frozenset[bytes], barriers: frozenset[bytes]) -> None:
+        """Close the innermost element of these kinds, unless a barrier is inside it."""
         for at in range(len(self.names) - 1, -1, -1):
-            name = self.names[at]
-            if name in kinds:
+            if self.names[at] in kinds:
                 self._pop(at)
                 break
-            if name in SPECIAL and name not in TRANSPARENT:
+            if self.names[at] in barriers:
                 break
 
     def _close_implied(self) -> None:
@@ -431,7 +417,7 @@ def _may_hold_a_long_tag(html: bytes) -> bool:
 
 
 def _may_be_inside(
-    html: bytes, at: int, end: int, patterns: list[Callable[[bytes, int, int], re.Match[bytes] | None]]
+    html: bytes, at: int, end: int, patterns: Sequence[Callable[[bytes, int, int], re.Match[bytes] | None]]
 ) -> bool:
     """Tell whether everything from `at`, which is outside quotes, to `end` could be the inside of a tag.
 
@@ -498,7 +484,7 @@ def _tags(html: bytes, spent: ParseCost) -> Iterator[int]:
         name = token[2]
         if name is None:
             if token[3]:  # a comment, unless inside svg or math
-                at = html.find(b"]]>" if elements.in_svg_or_math else b">", at)
+                at = html.find(b"]]>" if elements.names and b" " in elements.names[-1] else b">", at)
                 if at < 0:
                     break
             continue

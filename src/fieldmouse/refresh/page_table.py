@@ -261,6 +261,10 @@ class PageTable(TableUpdater):
         """Clear a flag of these pages."""
         self.pages.put("flags", rows, self.take("flags", rows) & ~np.uint16(flag))
 
+    def record_budget(self, budget: float | None, purse: BucketState) -> None:
+        """Record the budget of the plan and the state of the token bucket, for readers of the table."""
+        self.budget, self.bucket_state = budget, purse
+
 
 DEFAULT_POLICY = "uniform"
 

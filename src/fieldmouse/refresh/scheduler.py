@@ -16,7 +16,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,23 +38,11 @@ _BLOCK = 1 << 16
 _BUSY = PageFlag.IN_FLIGHT | PageFlag.ABSENT
 
 
-class PageBlock(NamedTuple):
-    """Block of consecutive pages."""
-
-    rows: Rows
-    flags: NDArray[np.uint16]
-    hosts: NDArray[np.uint32]
-
-    def may_poll(self, open_hosts: Marks) -> Marks:
-        """Mask of the pages that may be asked, given a mask of the hosts that may be asked."""
-        free: Marks = (self.flags & _BUSY == 0) & open_hosts[self.hosts]
-        return free
-
-
-def page_blocks(ledger: PageTable) -> Iterator[PageBlock]:
+def pollable_pages(ledger: PageTable, open_hosts: Marks) -> Iterator[Rows]:
+    """Pages that may be polled, a block at a time, given a mask of the hosts that may be polled."""
     for start in range(0, len(ledger), _BLOCK):
         rows = np.arange(start, min(start + _BLOCK, len(ledger)))
-        yield PageBlock(rows, ledger.take("flags", rows), ledger.take("host", rows))
+        yield rows[(ledger.take("flags", rows) & _BUSY == 0) & open_hosts[ledger.take("host", rows)]]
 
 
 def poll_waits(ledger: PageTable, rows: Rows, rates: Reals, trust: Reals) -> Reals:
@@ -187,14 +174,15 @@ class PollScheduler:
         self._line = EMPTY_QUEUE
         self._left, self._counted_at = 0, -1
         self._met: Reals = np.empty(0)  # in a round: last try of each page when the scheduler first saw it
-        ledger.budget, ledger.bucket_state = budget, self._bucket.state
+        ledger.record_budget(budget, self._bucket.state)
 
     def set_budget(self, budget: float, now: float) -> None:
         """Change the budget, for a crawl that shares a budget with others."""
         if self._budget is None or budget == self._budget:
             return
         self._bucket.set_rate(budget, now)
-        self._budget = self._ledger.budget = budget
+        self._budget = budget
+        self._ledger.record_budget(budget, self._bucket.state)
         if self._planned_for is None or abs(budget - self._planned_for) > _ANOTHER * self._planned_for:
             self._planned_from = -1  # forces a new plan even if nothing was learned
 
@@ -212,7 +200,7 @@ class PollScheduler:
             links += self.poll_now(rows)
             if not self._line.exhausted:
                 break
-        self._ledger.bucket_state = self._bucket.state
+        self._ledger.record_budget(self._budget, self._bucket.state)
         return links
 
     def poll_now(self, rows: Rows) -> list[Request]:
@@ -220,7 +208,7 @@ class PollScheduler:
         links = self._polls.requests(rows)
         self._ledger.mark_in_flight(rows)
         self._bucket.spend(len(links))
-        self._ledger.bucket_state = self._bucket.state
+        self._ledger.record_budget(self._budget, self._bucket.state)
         return links
 
     def next_at(self, now: float) -> float | None:
@@ -245,8 +233,7 @@ class PollScheduler:
         if self._planning is not None:
             return True
         open_hosts = self._ledger.in_flight_by_host < self._most_open
-        rows = (block.rows[block.may_poll(open_hosts)] for block in page_blocks(self._ledger))
-        return any(self._untried(some).any() for some in rows)
+        return any(self._untried(rows).any() for rows in pollable_pages(self._ledger, open_hosts))
 
     def _untried(self, rows: Rows) -> Marks:
         """In a round: mask of the pages not yet tried in this round.
@@ -339,8 +326,7 @@ class PollScheduler:
         # A host with enough polls in flight may answer at any moment, without notification.
         rest = now + _REST if open_hosts.all() else until
         found = DueCandidates()
-        for block in page_blocks(ledger):
-            rows = block.rows[block.may_poll(open_hosts)]
+        for rows in pollable_pages(ledger, open_hosts):
             if self._since is not None:
                 rows = rows[self._untried(rows)]
                 found.add(rows, rates[rows], np.full(len(rows), now))

@@ -74,7 +74,7 @@ class TableFiles:
             self._rewrite(tables, layout)
         else:
             for name, rows in changed.items():
-                self._append(name, tables[name], rows)
+                self._append_rows(name, tables[name], rows)
         self._state = msgspec.structs.replace(self._state, length=self._log.flush())
         self._superseded.seal()
         paths = [self._log.path]
@@ -82,7 +82,7 @@ class TableFiles:
             paths.append(self._directory / snapshot_file(self._state.serial))
         return self._state, paths
 
-    def _append(self, name: str, table: ColumnTable, changed: Rows) -> None:
+    def _append_rows(self, name: str, table: ColumnTable, changed: Rows) -> None:
         for start in range(0, len(changed), _ROWS_AT_ONCE):
             rows = changed[start : start + _ROWS_AT_ONCE]
             columns = [table.take(field.name, rows).tobytes() for field in table.fields]

@@ -439,17 +439,8 @@ def cache_seconds(answer: Response | Failed) -> float:
     return DAY if fresh is None else min(DAY, max(HOUR, fresh))
 
 
-class _UnreadText:
-    """A robots.txt that has not been parsed yet."""
-
-    __slots__ = ("text",)
-
-    def __init__(self, text: bytes):
-        self.text = text
-
-    @property
-    def size(self) -> int:
-        return len(self.text)
+def _memory(rules: RobotsTxt | bytes) -> int:
+    return len(rules) if isinstance(rules, bytes) else rules.size
 
 
 class RobotsTxtCache:
@@ -458,23 +449,25 @@ class RobotsTxtCache:
     def __init__(self, clock: Clock, *, product: str, size: int = 20_000, memory: int = 160 << 20):
         self._clock, self._product, self._size, self._memory = clock, product, size, memory
         self._held = 0
-        self._known: OrderedDict[Host, tuple[RobotsTxt | _UnreadText, float]] = OrderedDict()
+        # Rules, or a text that has not been parsed yet, and when they expire.
+        self._known: OrderedDict[Host, tuple[RobotsTxt | bytes, float]] = OrderedDict()
 
     def get(self, host: Host) -> RobotsTxt | None:
         """Rules of a host. `get_or_parse` does not block: use it for a long robots.txt from another agent."""
         rules = self._current(host)
-        if isinstance(rules, _UnreadText):
-            return self._parsed(host, rules, RobotsTxt.parse(rules.text, self._product))
+        if isinstance(rules, bytes):
+            return self._store_parsed(host, rules, RobotsTxt.parse(rules, self._product))
         return rules
 
     async def get_or_parse(self, host: Host) -> RobotsTxt | None:
         """The rules; a long robots.txt from another agent is parsed in a thread on first use."""
         rules = self._current(host)
-        if isinstance(rules, _UnreadText):
-            return self._parsed(host, rules, await asyncio.to_thread(RobotsTxt.parse, rules.text, self._product))
+        if isinstance(rules, bytes):
+            parsed = await asyncio.to_thread(RobotsTxt.parse, rules, self._product)
+            return self._store_parsed(host, rules, parsed)
         return rules
 
-    def _current(self, host: Host) -> RobotsTxt | _UnreadText | None:
+    def _current(self, host: Host) -> RobotsTxt | bytes | None:
         entry = self._known.get(host)
         if entry is None:
             return None
@@ -485,7 +478,7 @@ class RobotsTxtCache:
         self._known.move_to_end(host)
         return rules
 
-    def _parsed(self, host: Host, text: _UnreadText, rules: RobotsTxt) -> RobotsTxt:
+    def _store_parsed(self, host: Host, text: bytes, rules: RobotsTxt) -> RobotsTxt:
         """Store the parsed text, unless newer rules arrived during the parsing."""
         now, entry = self._clock.now(), self._known.get(host)
         if entry is not None and entry[0] is text and entry[1] > now:
@@ -499,8 +492,7 @@ class RobotsTxtCache:
         rules = self._current(host)
         if rules is None:
             return b"", 0.0
-        text = rules.text if isinstance(rules, _UnreadText) else rules.to_bytes()
-        return text, self._known[host][1]
+        return rules if isinstance(rules, bytes) else rules.to_bytes(), self._known[host][1]
 
     def import_host(self, host: Host, text: bytes, seconds: float) -> None:
         """Store the robots.txt that `export_host` gave a host, valid for `seconds`.
@@ -508,21 +500,20 @@ class RobotsTxtCache:
         Many hosts arrive at once: a long text is parsed on first use.
         """
         if text and seconds > 0:
-            long = len(text) > SLOW_SIZE
-            self.put(host, _UnreadText(text) if long else RobotsTxt.parse(text, self._product), seconds)
+            self.put(host, text if len(text) > SLOW_SIZE else RobotsTxt.parse(text, self._product), seconds)
 
-    def put(self, host: Host, rules: RobotsTxt | _UnreadText, seconds: float) -> None:
+    def put(self, host: Host, rules: RobotsTxt | bytes, seconds: float) -> None:
         if host in self._known:
             self._forget(host)
         self._known[host] = (rules, self._clock.now() + seconds)
-        self._held += rules.size
+        self._held += _memory(rules)
         while len(self._known) > self._size:
             self._forget(next(iter(self._known)))
         while self._held > self._memory and len(self._known) > 1:
-            self._forget(max(self._known, key=lambda known: self._known[known][0].size))
+            self._forget(max(self._known, key=lambda known: _memory(self._known[known][0])))
 
     def _forget(self, host: Host) -> None:
-        self._held -= self._known.pop(host)[0].size
+        self._held -= _memory(self._known.pop(host)[0])
 
     async def parse_response(
         self, answer: Response | Failed, url: Url, hops: int

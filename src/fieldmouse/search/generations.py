@@ -67,17 +67,12 @@ class Generation:
         try:
             with panics_as_errors():
                 yield
-        except PermissionError as trouble:
-            raise CrawlDirError(
-                f"the index in `{self.path}` cannot be read: {trouble}",
-                f"its owner can give you access with `chmod -R a+rX {self.directory}`",
-            ) from trouble
         except (ValueError, OSError) as trouble:
-            raise CrawlDirError(
-                f"the index in `{self.path}` cannot be read: {trouble}",
-                f"`fieldmouse doctor {shell_quoted(self.directory)}` lists all damage,"
-                " and `--repair` rebuilds the index",
-            ) from trouble
+            command = f"fieldmouse doctor {shell_quoted(self.directory)}"
+            hint = f"`{command}` lists all damage, and `--repair` rebuilds the index"
+            if isinstance(trouble, PermissionError):
+                hint = f"its owner can give you access with `chmod -R a+rX {self.directory}`"
+            raise CrawlDirError(f"the index in `{self.path}` cannot be read: {trouble}", hint) from trouble
 
     def close(self) -> None:
         self._resources.close()
