@@ -15,7 +15,7 @@ MODULE_OF = {
     "CrawlLocked": "fieldmouse.errors",
     "CrawlReader": "fieldmouse.reader.crawl_reader",
     "FieldmouseError": "fieldmouse.errors",
-    "MultiCrawlReader": "fieldmouse.reader.several_crawls",
+    "MultiCrawlReader": "fieldmouse.reader.crawl_reader",
     "StoredPage": "fieldmouse.reader.page",
     "Summary": "fieldmouse.types.stats",
     "crawl": "fieldmouse.api.crawling",

@@ -38,7 +38,7 @@ def atlas(tmp_path: Path) -> Path:
     path = tmp_path / "atlas"
     chronicle = Chronicle(path, UniformPolicy(), "uniform")
     (path / "fieldmouse.toml").write_text(settings_file.render(Settings().override({"politeness.delay": "0s"})))
-    chronicle.ledger.set_budget(BUDGET / 3600)
+    chronicle.ledger.budget = BUDGET / 3600
     chronicle.settle([row(site, number) for site, pages in SITES.items() for number in range(pages)])
     chronicle.checkpoint()
     chronicle.close()
@@ -51,7 +51,7 @@ def test_sites_of_several_agents_are_packed_as_one(atlas: Path, tmp_path: Path, 
     for part in range(2):  # pages of every host are in both
         chronicle = Chronicle(tmp_path / f"agent{part}", UniformPolicy(), "uniform")
         (chronicle.path / "fieldmouse.toml").write_bytes((atlas / "fieldmouse.toml").read_bytes())
-        chronicle.ledger.set_budget(BUDGET / 3600 / 2)
+        chronicle.ledger.budget = BUDGET / 3600 / 2
         pages = [row(site, number) for site, pages in SITES.items() for number in range(pages)]
         chronicle.settle([one for place, one in enumerate(pages) if place // 2 % 2 == part])
         chronicle.checkpoint()

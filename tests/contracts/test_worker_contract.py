@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from fieldmouse.search.search import searchable_urls
 from fieldmouse.storage.checkpoint import ShardState
 from fieldmouse.types.outcome import Failed, IndexResult, Moved, Page
 from fieldmouse.types.reason import OutcomeReason
@@ -17,6 +16,7 @@ from fieldmouse.url import Url
 from fieldmouse.workers.connection import WorkerConnection
 from fieldmouse.workers.inline_worker import InlineWorker
 from fieldmouse.workers.pool import WorkerPool
+from search.searchable import searchable_urls
 from workers.responses import CONFIG, page, response, story
 
 LANES = [WorkerConnection, InlineWorker]

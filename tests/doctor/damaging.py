@@ -9,12 +9,12 @@ from typing import Any
 
 from fieldmouse.doctor.check.examine import check_crawl
 from fieldmouse.doctor.check.finding import Finding
-from fieldmouse.search.search import searchable_urls
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.testing import virtual_time
 from fieldmouse.testing.meadow.fetcher import MeadowFetcher
 from fieldmouse.testing.meadow.meadow import Meadow
 from fieldmouse.testing.meadow.options import MeadowOptions
+from search.searchable import searchable_urls
 from whole.virtual_time import bottled_crawl, outcomes
 
 MEADOW = Meadow(MeadowOptions(hosts=8, pages=120, seed=3, page_kb=3.0, links=20, latency=0.2, robots=1.0))

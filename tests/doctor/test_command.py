@@ -13,12 +13,12 @@ import pytest
 from fieldmouse.cli.main import run_command
 from fieldmouse.doctor.repair.repair import crawl_lock, repair
 from fieldmouse.errors import DamagedFile
-from fieldmouse.search.search import searchable_urls
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.testing.meadow.fetcher import MeadowFetcher
 from fieldmouse.testing.meadow.meadow import Meadow
 from fieldmouse.testing.meadow.options import MeadowOptions
 from fieldmouse.types.stats import Summary
+from search.searchable import searchable_urls
 from whole.virtual_time import bottled_crawl, outcomes
 
 from .damaging import flip, troubles

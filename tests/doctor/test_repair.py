@@ -10,8 +10,9 @@ import pytest
 
 from fieldmouse.cli.main import run_command
 from fieldmouse.doctor.repair.repair import repair
-from fieldmouse.search.search import search_crawl, searchable_urls
+from fieldmouse.search.search import search_crawl
 from fieldmouse.storage.directory import CrawlDir
+from search.searchable import searchable_urls
 from whole.virtual_time import outcomes
 
 from .damaging import flip, is_healthy, replace, resume_for_good, troubles

@@ -56,7 +56,7 @@ class Watched:
             self.looks.append(np.append(CRAWLED, looks))
             self.changes.append(changes)
         self.rows = sorted(rows, key=lambda row: row.at)
-        self.chronicle.ledger.set_budget(float((1 / every).sum()))
+        self.chronicle.ledger.budget = float((1 / every).sum())
         self.chronicle.settle(self.rows)
         self.chronicle.checkpoint()
 
@@ -149,7 +149,7 @@ def test_two_page_tables_are_as_fresh_as_one_with_all_their_pages(
     for part in range(2):
         chronicle = Chronicle(tmp_path / f"agent{part}", UniformPolicy(), "uniform")
         (chronicle.path / "fieldmouse.toml").write_text(settings_file.render(Settings()))
-        chronicle.ledger.set_budget(whole.budget / 3600 / 2)
+        chronicle.ledger.budget = whole.budget / 3600 / 2
         mine = {url(number, number % HOSTS) for number in range(PAGES) if number % 5 % 2 == part}
         chronicle.settle([row for row in watched.rows if row.url in mine])
         chronicle.checkpoint()

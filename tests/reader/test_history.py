@@ -75,7 +75,7 @@ def chronicle(tmp_path: Path) -> Chronicle:
 
 
 def test_a_page_is_due_one_interval_after_its_last_poll(chronicle: Chronicle) -> None:
-    chronicle.ledger.set_budget(3 / DAY)
+    chronicle.ledger.budget = 3 / DAY
     lost = OutcomeRow(url(7), OutcomeKind.FAILED, CRAWLED, reason=OutcomeReason.TIMEOUT)
     chronicle.settle([*(page(number, CRAWLED) for number in range(6)), lost])
     chronicle.settle([page(1, CRAWLED + DAY, polled="page", news=ContentChange.CHANGED)])
@@ -93,7 +93,7 @@ def test_a_page_is_due_one_interval_after_its_last_poll(chronicle: Chronicle) ->
 
 
 def test_a_poll_in_flight_is_reported(chronicle: Chronicle) -> None:
-    chronicle.ledger.set_budget(3 / DAY)
+    chronicle.ledger.budget = 3 / DAY
     chronicle.settle([page(1, CRAWLED)])
     number = chronicle.ledger.find(url(1))
     assert number is not None

@@ -66,7 +66,7 @@ class Chronicle:
         """As after a kill: whatever was not committed is forgotten."""
         self.journal, self.last = open_journal(self.home)
         self.outcomes = DurableLog("outcomes", self.home / "outcomes.log", self.last)
-        self.ledger = PageTable.open(self.home, self.last, policy=self.policy, named=self.named)
+        self.ledger = PageTable(self.home, self.last, policy=self.policy, named=self.named)
         self.parts = DurableSet(self.home, self.journal, (self.outcomes, self.ledger), self.last)
         self.parts.begin()
 
@@ -116,5 +116,5 @@ def url(number: int, host: int = 0) -> Url:
 def state_of(ledger: PageTable) -> dict[str, list[object]]:
     """All columns, the rows in the order of their keys."""
     order = np.argsort(ledger.column("key"))
-    names = [field.name for field in ledger.fields]
+    names = [field.name for field in ledger.pages.fields]
     return {name: ledger.column(name)[order].tolist() for name in names}

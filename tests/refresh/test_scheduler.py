@@ -14,7 +14,7 @@ import pytest
 from fieldmouse.policy.polling import registry
 from fieldmouse.policy.polling.policies import UniformPolicy
 from fieldmouse.refresh.scheduler import PollScheduler, Reals
-from fieldmouse.types.outcome import ContentChange, OutcomeRow
+from fieldmouse.types.outcome import ContentChange, OutcomeRow, Response
 from fieldmouse.types.reason import OutcomeKind, OutcomeReason
 from fieldmouse.types.request import Request
 
@@ -335,20 +335,21 @@ def test_validators_of_old_crawls_are_read_from_the_archive_once(tmp_path: Path)
     chronicle.settle([page(1, warc="has"), page(2, warc="none"), page(3, warc="broken")])
     read: list[str] = []
 
-    def headers(warc: str, offset: int) -> dict[str, str]:
+    def read_answer(warc: str, offset: int) -> Response:
         read.append(warc)
         if warc == "broken":
             raise ValueError
-        return {"etag": '"x"'} if warc == "has" else {}
+        headers = (("etag", '"x"'),) if warc == "has" else ()
+        return Response(200, b"", b"", b"", "", 0.0, 0.0, 0.0, headers)
 
-    links = PollScheduler(chronicle.ledger, chronicle.policy, read_headers=headers).take_due(5000.0, 5)
+    links = PollScheduler(chronicle.ledger, chronicle.policy, read_answer=read_answer).take_due(5000.0, 5)
     assert {link.warc: link.etag for link in links} == {"has": '"x"', "none": "", "broken": ""}
     news = {"news": ContentChange.SAME, "memory": b"more"}
     chronicle.settle(answered(link, 6000.0, etag=link.etag, **news) for link in links)
     chronicle.settle(answered(link, 7000.0, kind=OutcomeKind.FAILED, status=503) for link in links)
     chronicle.checkpoint()
     chronicle.reopen()
-    again = PollScheduler(chronicle.ledger, chronicle.policy, read_headers=headers).take_due(9000.0, 5)
+    again = PollScheduler(chronicle.ledger, chronicle.policy, read_answer=read_answer).take_due(9000.0, 5)
     assert {link.warc: link.etag for link in again} == {"has": '"x"', "none": "", "broken": ""}
     assert {link.memory for link in again} == {b"more"}, "trouble teaches nothing"
     assert sorted(read) == ["broken", "has", "none"], "each once"

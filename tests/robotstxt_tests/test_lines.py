@@ -31,7 +31,7 @@ def allows(text: bytes, path: str, product: str = US) -> bool:
 STRANGERS = (
     b"|Sitemap: http://h/s.xml|Crawl-delay: 5|Host: example.org|Clean-param: s /forum/|"
     b"Request-rate: 1/5|Visit-time: 0600-0845|Noindex: /x|Content-Signal: ai-train=no|foo: bar|foo|"
-    b"foo bar baz|:|# comment|  |<html>|\xff\xfe\xfd|unknown-agent: a|dis-allow: /"
+    b"foo bar baz|:|# comment|  |<html>|\xfd\xff\xfe|unknown-agent: a|dis-allow: /"
 ).split(b"|")
 
 

@@ -220,6 +220,6 @@ def outcomes(home: Path) -> dict[str, Row]:
 
 
 def indexed(home: Path) -> Iterator[str]:
-    from fieldmouse.search.search import searchable_urls
+    from search.searchable import searchable_urls
 
     return searchable_urls(home)

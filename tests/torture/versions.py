@@ -21,13 +21,13 @@ from warcio.archiveiterator import ArchiveIterator
 from fieldmouse.policy.polling import registry
 from fieldmouse.reader.crawl_reader import CrawlReader
 from fieldmouse.reader.page import StoredPage
-from fieldmouse.refresh.page_table import PageTable, open_tables, read_page_table
-from fieldmouse.search.search import searchable_urls
+from fieldmouse.refresh.page_table import PageTable, read_page_table
 from fieldmouse.storage.checkpoint import read_checkpoint, sealed_outcomes
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.storage.outcome_log import rows
 from fieldmouse.types.outcome import OutcomeRow
 from fieldmouse.types.reason import OutcomeKind
+from search.searchable import searchable_urls
 
 from .judging import Flaw, Verdict, bad
 from .killing import keep
@@ -232,7 +232,7 @@ def _compare_ledger(home: CrawlDir, log: list[OutcomeRow], verdict: Verdict) -> 
 def _refolded(home: CrawlDir, kept: PageTable) -> dict[str, npt.NDArray[Any]]:
     """The columns of a ledger that is made of the whole log anew, as if there had been none."""
     policy = registry.create_policy("learned")
-    anew = PageTable(home, open_tables(home, None, policy, "learned"), policy, "learned", readable=kept.cursor)
+    anew = PageTable(home, None, policy=policy, named="learned", onlooker=True)
     anew.catch_up(kept.cursor)
     columns = {name: _by_key(anew, name) for name in ("looked", "changed", "changes", "belief", "state")}
     anew.close()

@@ -15,8 +15,8 @@ from collections import Counter
 from pathlib import Path
 
 from fieldmouse.control.page_trace import PageFate, read_trace_rows
-from fieldmouse.search.search import searchable_urls
 from meadowland import RunningMeadow, running_meadow
+from search.searchable import searchable_urls
 
 from .crawling import check_warcs, children, end, exported, run, start
 

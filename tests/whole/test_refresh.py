@@ -7,13 +7,13 @@ from pathlib import Path
 from fieldmouse.config.sections import RefreshOrder
 from fieldmouse.doctor.check.examine import check_crawl
 from fieldmouse.reader.crawl_reader import CrawlReader
-from fieldmouse.search.search import searchable_urls
 from fieldmouse.storage.checkpoint import read_checkpoint, sealed_outcomes
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.storage.outcome_log import newest_pages
 from fieldmouse.testing import virtual_time
 from fieldmouse.types.outcome import ContentChange, OutcomeRow
 from fieldmouse.types.stats import Summary
+from search.searchable import searchable_urls
 
 from .changing import HOST, ChangingSite, Shown, Versions
 from .virtual_time import bottled_crawl

@@ -20,8 +20,8 @@ from typing import Any
 
 import pytest
 
-from fieldmouse.search.search import searchable_urls
 from meadowland import RunningMeadow, running_meadow
+from search.searchable import searchable_urls
 
 from .crawling import check_warcs, children, command, exported, run, start
 

@@ -18,9 +18,9 @@ from fieldmouse.archive import warc_writer
 from fieldmouse.config.factories import WorkerConfig
 from fieldmouse.errors import DamagedFile, FieldmouseError
 from fieldmouse.search.index import document_schema
-from fieldmouse.search.search import searchable_urls
 from fieldmouse.storage.checkpoint import ShardState
 from fieldmouse.workers.shard import CheckedShard, Shard
+from search.searchable import searchable_urls
 from workers.responses import CONFIG, page, story
 
 SMALL = msgspec.structs.replace(CONFIG, generation=4_000, warc_size=3_000)

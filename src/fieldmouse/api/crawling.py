@@ -17,9 +17,8 @@ from fieldmouse.errors import FieldmouseError, UsageError
 from fieldmouse.types.stats import Summary
 
 if TYPE_CHECKING:
-    from fieldmouse.reader.crawl_reader import CrawlReader
+    from fieldmouse.reader.crawl_reader import CrawlReader, MultiCrawlReader
     from fieldmouse.reader.page import StoredPage
-    from fieldmouse.reader.several_crawls import MultiCrawlReader
 
 
 P = ParamSpec("P")
@@ -237,8 +236,7 @@ def open(directory: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -
     A list of directories is read as one crawl: of a page stored in several of them, the newest copy
     counts.
     """
-    from fieldmouse.reader.crawl_reader import CrawlReader
-    from fieldmouse.reader.several_crawls import MultiCrawlReader
+    from fieldmouse.reader.crawl_reader import CrawlReader, MultiCrawlReader
 
     # As in `Crawl`: the path must stay valid if the program calls `os.chdir`.
     if isinstance(directory, str | os.PathLike):

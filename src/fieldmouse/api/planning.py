@@ -23,12 +23,12 @@ from typing import TYPE_CHECKING, Any
 from fieldmouse import url
 from fieldmouse.cluster.client.identity import UNJOINED_IDENTITY
 from fieldmouse.config import old_spellings, settings_file
+from fieldmouse.config.factories import plugins_of
 from fieldmouse.config.sections import LIVE_POLICIES, RefreshOrder
 from fieldmouse.config.settings_file import Settings
 from fieldmouse.config.values import SEEDS
 from fieldmouse.errors import CrawlExists, DamagedFile, StoppedImmediately, UsageError, shell_quoted, storage_errors
 from fieldmouse.import_string import import_name_of
-from fieldmouse.plugins.runner import PluginNames
 from fieldmouse.policy.distribution.registry import find_policy_class
 from fieldmouse.storage.checkpoint import read_checkpoint, sealed_counters
 from fieldmouse.storage.directory import AGENT_FILE, OWNER_ONLY, CrawlDir, settings_readable_by_others, write_settings
@@ -299,7 +299,7 @@ def check_settings(settings: Settings, directory: Path) -> None:
         from fieldmouse.policy.polling import registry  # slow to import, and rarely needed
 
         registry.create_policy(settings.refresh.policy)
-    PluginNames.from_settings(settings.plugins).check_loadable()
+    plugins_of(settings).check_loadable()
     if settings.network.ca_file:
         from fieldmouse.http.connection import create_tls_context
 

@@ -23,7 +23,6 @@ from __future__ import annotations
 import mmap
 import os
 from base64 import b32encode
-from collections.abc import Iterable
 from contextlib import suppress
 from hashlib import sha1
 from pathlib import Path
@@ -118,7 +117,6 @@ SLOTS = 4  # pages remembered per band value
 _BANDS = 4
 _TABLE = 1 << 16
 _MAP_SIZE = 64 << 30  # address space, not memory
-_MIX = np.uint64(0x9E3779B97F4A7C15)
 _SHIFTS = np.array([0, 16, 32, 48], dtype=np.uint64)
 _NEAR_BYTES = _BANDS * _TABLE * SLOTS * 2 * 8
 _VERSION = VERSION.to_bytes(8, "little")  # follows the table of sketches in the file
@@ -242,9 +240,9 @@ class DigestStore:
         """Remember a stored page once `batch` is committed; within the batch it is found immediately."""
         self._pending.setdefault(digest, place)
         self._noted.append((batch, digest, mark, place))
-        self._note_pending(mark, place)
+        self._note_pending_sketch(mark, place)
 
-    def _note_pending(self, mark: int, place: int) -> None:
+    def _note_pending_sketch(self, mark: int, place: int) -> None:
         if mark:
             pending, entry = self._pending_marks, (mark, place)
             for key in _keys(mark):
@@ -256,23 +254,19 @@ class DigestStore:
     def committed(self, batch: int) -> None:
         ready = [entry for entry in self._noted if entry[0] <= batch]
         self._noted = [entry for entry in self._noted if entry[0] > batch]
-        self._put(ready)
+        self._read.abort()
+        if ready:
+            with self._env.begin(write=True) as txn:
+                for _, digest, _, place in sorted(ready, key=lambda entry: entry[1]):
+                    txn.put(digest, place.to_bytes(8, "little"), overwrite=False)
+        self._write_sketches([(mark, place) for _, _, mark, place in ready if mark])
+        self._read = self._env.begin(buffers=False)
         self._pending = {digest: place for _, digest, _, place in reversed(self._noted)}
         self._pending_marks = {}
         for _, _, mark, place in self._noted:
-            self._note_pending(mark, place)
+            self._note_pending_sketch(mark, place)
 
-    def _put(self, entries: Iterable[tuple[int, bytes, int, int]]) -> None:
-        self._read.abort()
-        entries = list(entries)
-        if entries:
-            with self._env.begin(write=True) as txn:
-                for _, digest, _, place in sorted(entries, key=lambda entry: entry[1]):
-                    txn.put(digest, place.to_bytes(8, "little"), overwrite=False)
-        self._remember([(mark, place) for _, _, mark, place in entries if mark])
-        self._read = self._env.begin(buffers=False)
-
-    def _remember(self, marks: list[tuple[int, int]]) -> None:
+    def _write_sketches(self, marks: list[tuple[int, int]]) -> None:
         """Write sketches to all four bands.
 
         The slot is derived from the sketch, not from age, so no read is needed: newer
@@ -282,7 +276,7 @@ class DigestStore:
             return
         pairs = np.array(marks, dtype=np.uint64)
         x = pairs[:, 0]
-        slots = (x * _MIX >> np.uint64(62)).astype(np.intp)
+        slots = (x * _C1 >> np.uint64(62)).astype(np.intp)
         for band in range(_BANDS):
             rows = ((x >> _SHIFTS[band]) & np.uint64(_TABLE - 1)).astype(np.intp)
             self._near[band, rows, slots] = pairs

@@ -21,15 +21,15 @@ import os
 import re
 import zlib
 from base64 import b32decode
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from hashlib import sha1
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from fieldmouse.archive import warc_writer
-from fieldmouse.archive.dedup import DigestStore, format_digest
+from fieldmouse.archive.dedup import DigestStore, format_digest, payload_digest
 from fieldmouse.archive.warc_writer import WarcWriter, cdxj_log_path
 from fieldmouse.errors import DamagedFile
 from fieldmouse.http import headers
@@ -46,7 +46,6 @@ _PIECE = 1 << 20
 _PEEK = 2048  # bytes read for the head of a record
 _LONGEST_HEAD = 1 << 20
 _END = b"\r\n\r\n"
-_SERIES = re.compile(r"-(\d{5,})-(\d+)\.warc\.gz\Z")
 #: Record types with a line in the CDXJ.
 INDEXED_TYPES = frozenset(("response", "revisit"))
 
@@ -80,22 +79,6 @@ class GzipMember(msgspec.Struct, frozen=True):
     offset: int
     length: int
     content: bytes
-
-
-def warc_files(directory: Path, shard: int) -> dict[int, Path]:
-    """Return the WARC files of a shard by serial number."""
-    files = {}
-    for path in directory.glob("*.warc.gz"):
-        match = _SERIES.search(path.name)
-        if match and int(match[2]) == shard:
-            files[int(match[1])] = path
-    return dict(sorted(files.items()))
-
-
-def shard_of(name: str) -> int:
-    """Return the shard of a WARC file; -1 for a foreign name."""
-    match = _SERIES.search(name)
-    return int(match[2]) if match else -1
 
 
 def read_members(path: Path, start: int, end: int, *, piece: int = _PIECE) -> Iterator[GzipMember]:
@@ -221,14 +204,6 @@ def cdxj_line(record: WarcRecord, offset: int, length: int, filename: str) -> by
     return warc_writer.format_line(record.url, stamp, seen_as, answer.status, digest[5:], offset, length, filename)
 
 
-def digest_matches(record: WarcRecord) -> bool:
-    """Tell whether the payload of a response matches its digest."""
-    if record.kind != "response":
-        return True
-    _, body = headers.split_head(record.block)
-    return format_digest(sha1(body, usedforsecurity=False).digest()) == record.fields.get("warc-payload-digest")
-
-
 _DECODE_ERRORS = (ValueError, KeyError, UnicodeDecodeError, msgspec.MsgspecError)
 
 
@@ -249,14 +224,10 @@ class ShardAudit(msgspec.Struct):
     cdxj: str = ""  # description of the damage of the CDXJ log, "" if none
     unreadable: list[str] = []  # URLs of damaged records, as far as the log names them
 
-    @property
-    def intact(self) -> bool:
-        return not self.wounds and not self.cdxj
-
 
 def expected_warc_files(directory: Path, shard: int, state: ShardState) -> Iterator[tuple[str, Path | None, int]]:
     """Name, path and committed length of each WARC file that the shard should have, oldest first."""
-    paths = warc_files(directory, shard)
+    paths = warc_writer.warc_files(directory, shard)
     for serial in range(1, state.serial + 1):
         path = paths.get(serial)
         if serial == state.serial:
@@ -372,8 +343,10 @@ def intact_responses(
                 for member in read_members(path, at, end):
                     at = member.offset
                     record = read_record(member.content)
-                    if not digest_matches(record):
-                        raise ValueError("the payload does not match its digest")
+                    if record.kind == "response":
+                        digest = format_digest(payload_digest(headers.split_head(record.block)[1]))
+                        if digest != record.fields.get("warc-payload-digest"):
+                            raise ValueError("the payload does not match its digest")
                     if record.kind in INDEXED_TYPES:
                         line = cdxj_line(record, member.offset, member.length, name)
                         report.records += 1
@@ -411,19 +384,13 @@ class RecordReader:
 
     def __init__(self, directory: Path, states: Sequence[ShardState]):
         self.directory, self._states = directory, states
-        self._originals: dict[bytes, tuple[str, int]] | None = None
 
     def read_response(self, warc: str, offset: int) -> Response:
         """Return the response stored at `offset` of file `warc`; its body is still content-encoded.
 
         Raises `OSError`, `TornMember`, `ValueError` or `KeyError` if it cannot be read.
         """
-        return read_response(self.directory, warc, offset, self._original)
-
-    def _original(self, digest: str) -> tuple[str, int]:
-        if self._originals is None:
-            self._originals = self._find_originals()
-        return self._originals[digest.encode()]
+        return read_response(self.directory, warc, offset, lambda digest: self._originals[digest.encode()])
 
     def cdxj_entries(self, url: Url) -> Iterator[tuple[str, warc_writer.CdxjEntry]]:
         """Yield timestamp and entry of every record of `url`, oldest first within a shard."""
@@ -434,7 +401,8 @@ class RecordReader:
                 if entry.url == url:  # different URLs may share a SURT key
                     yield stamp, entry
 
-    def _find_originals(self) -> dict[bytes, tuple[str, int]]:
+    @cached_property
+    def _originals(self) -> dict[bytes, tuple[str, int]]:
         """Map the digest of each revisited payload to the file and offset of its record."""
         wanted = {_digest(line) for line in self._lines() if _REVISIT in line}
         places: dict[bytes, tuple[str, int]] = {}
@@ -489,14 +457,9 @@ def read_page_rows(archive: Path, row: OutcomeRow) -> list[dict[str, Any]]:
     return rows
 
 
-def read_rows(archive: Path, pages: Iterable[OutcomeRow]) -> Iterator[tuple[OutcomeRow, dict[str, Any]]]:
-    """The rows of many pages, each with its page."""
-    for row in pages:
-        for item in read_page_rows(archive, row):
-            yield row, item
-
-
 class StoredVersions:
+    """Stored responses of a running crawl, read for comparison with newly fetched ones."""
+
     def __init__(self, directory: Path, doubles: DigestStore, archive: WarcWriter):
         self._directory, self._doubles, self._archive = directory, doubles, archive
 

@@ -21,10 +21,12 @@ import os
 import re
 import struct
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from contextlib import ExitStack
 from functools import lru_cache
 from pathlib import Path
 from random import SystemRandom
+from typing import NamedTuple
 
 import msgspec
 from isal import isal_zlib
@@ -34,7 +36,7 @@ from fieldmouse.config.factories import WorkerConfig
 from fieldmouse.errors import DamagedFile, storage_errors
 from fieldmouse.http.headers import essence
 from fieldmouse.storage.checkpoint import ShardState
-from fieldmouse.storage.log import atomic_write, sync_directory
+from fieldmouse.storage.log import Log, atomic_write, sync_directory
 from fieldmouse.types.outcome import Response
 from fieldmouse.types.request import Request
 
@@ -74,22 +76,14 @@ def surt(url: str) -> str:
             name = name[match.end() :]
         name = ",".join(reversed(name.split(".")))
     if _SAFE(url) is None:
-        path = _normalize_path(path.lower())
-        query = "&".join(sorted(_without_session(query).lower().split("&"))) if mark else ""
+        path = re.sub(r";jsessionid=[0-9a-z]{32}", "", path.lower()).replace("%7e", "~")
+        path = re.sub(r"//+", "/", path)
+        if match := _SESSION.match(query):
+            query = f"{match[1]}{match[2] or ''}".rstrip("&")
+        query = "&".join(sorted(query.lower().split("&"))) if mark else ""
     if len(path) > 1 and path.endswith("/"):
         path = path[:-1]
     return f"{name}{':' + port if port else ''}){path}{'?' + query if query else ''}"
-
-
-def _normalize_path(path: str) -> str:
-    path = re.sub(r";jsessionid=[0-9a-z]{32}", "", path)
-    path = path.replace("%7e", "~")
-    return re.sub(r"//+", "/", path)
-
-
-def _without_session(query: str) -> str:
-    match = _SESSION.match(query)
-    return query if match is None else f"{match[1]}{match[2] or ''}".rstrip("&")
 
 
 class CdxjEntry(msgspec.Struct, frozen=True):
@@ -134,8 +128,8 @@ def merge_logs(logs: Iterable[Path], target: Path, chunk: int = CHUNK) -> int:
                         out.writelines(lines)
                     del lines
         count = 0
-        with atomic_write(target, ".fresh") as out:
-            for merged_line in heapq.merge(*(_lines(run) for run in runs)):
+        with ExitStack() as stack, atomic_write(target, ".fresh") as out:
+            for merged_line in heapq.merge(*(stack.enter_context(run.open("rb")) for run in runs)):
                 out.write(merged_line)
                 count += 1
     finally:
@@ -150,56 +144,25 @@ def remove_leftovers(target: Path) -> None:
             path.unlink(missing_ok=True)
 
 
-def _lines(path: Path) -> Iterator[bytes]:
-    with path.open("rb") as file:
-        yield from file
-
-
-_BUFFER = 1 << 18
-
-
-class AppendFile:
-    """Appends to a file from a known length; bytes behind it are cut."""
+class AppendFile(Log):
+    """Log without frames, whose errors are a `StorageError`; bytes behind its length are cut at once."""
 
     def __init__(self, path: Path, length: int):
-        self._path = path
         with storage_errors(path):
-            self.handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-            size = os.fstat(self.handle).st_size
-            if size < length:
-                raise DamagedFile(path, f"{length} bytes were written and synced, {size} are there")
-            os.ftruncate(self.handle, length)
-            os.lseek(self.handle, length, os.SEEK_SET)
-        self.length = length
-        self._parts: list[bytes] = []
-        self._held = 0
+            super().__init__(path, length)
+            self.begin()
 
-    def append(self, piece: bytes) -> None:
-        self._parts.append(piece)
-        self.length += len(piece)
-        self._held += len(piece)
-        if self._held >= _BUFFER:
-            self.flush()
+    def append(self, record: bytes) -> int:
+        return self.append_framed(record)
 
-    def flush(self) -> None:
-        if self._parts:
-            whole = memoryview(b"".join(self._parts))
-            self._parts.clear()
-            self._held = 0
-            with storage_errors(self._path):
-                while whole:
-                    whole = whole[os.write(self.handle, whole) :]
+    def flush(self) -> int:
+        with storage_errors(self.path):
+            return super().flush()
 
     def sync(self) -> None:
         self.flush()
-        with storage_errors(self._path):
-            os.fdatasync(self.handle)
-
-    def close(self) -> None:
-        try:
-            self.flush()
-        finally:
-            os.close(self.handle)
+        with storage_errors(self.path):
+            super().sync()
 
 
 MIN_REVISIT_BYTES = 256  # bytes of payload below which a revisit record is no smaller than the response itself
@@ -218,14 +181,25 @@ ROWS_MIME = "application/x-ndjson"  # one row per line
 _bits = SystemRandom().getrandbits
 
 
-class StoredRecord:
-    """Location of a stored response: WARC file, offset of its main record, place of its CDXJ line, offset of
-    its rows."""
+def warc_files(directory: Path, shard: int) -> dict[int, Path]:
+    """Return the WARC files of a shard by serial number."""
+    matches = ((path, _SERIAL.search(path.name)) for path in directory.glob("*.warc.gz"))
+    return {int(match[1]): path for path, match in matches if match and int(match[2]) == shard}
 
-    __slots__ = ("cdxj_place", "items_at", "offset", "warc")
 
-    def __init__(self, warc: str, offset: int, place: int, items_at: int):
-        self.warc, self.offset, self.cdxj_place, self.items_at = warc, offset, place, items_at
+def shard_of(name: str) -> int:
+    """Return the shard of a WARC file; -1 for a foreign name."""
+    match = _SERIAL.search(name)
+    return int(match[2]) if match else -1
+
+
+class StoredRecord(NamedTuple):
+    """Location of a stored response."""
+
+    warc: str
+    offset: int  # of its main record
+    cdxj_place: int  # of its CDXJ line
+    items_at: int  # offset of its rows
 
 
 def verify_archive(directory: Path, shard: int, state: ShardState) -> None:
@@ -233,11 +207,9 @@ def verify_archive(directory: Path, shard: int, state: ShardState) -> None:
     lengths = {directory / state.warc: state.warc_length, cdxj_log_path(directory, shard): state.cdxj_length}
     for path, length in lengths.items():
         if length:
-            try:
-                size = path.stat().st_size
-            except FileNotFoundError:
-                raise DamagedFile(path, f"{length} bytes were written and synced, but it is missing") from None
-            if size < length:
+            if not path.exists():
+                raise DamagedFile(path, f"{length} bytes were written and synced, but it is missing")
+            if (size := path.stat().st_size) < length:
                 raise DamagedFile(path, f"{length} bytes were written and synced, {size} are there")
 
 
@@ -248,11 +220,10 @@ class WarcWriter:
         """Truncate the shard's files to `state` and continue from there."""
         self._directory, self._shard, self._config = directory, shard, config
         self._cdxj = AppendFile(cdxj_log_path(directory, shard), state.cdxj_length)
-        self._other_logs: dict[int, int] = {}  # open CDXJ logs of other shards
+        self._read_handles: dict[int, int] = {}  # CDXJ logs opened for reading, by shard
         self._serial, self._name = state.serial, state.warc
-        for path in directory.glob("*.warc.gz"):
-            match = _SERIAL.search(path.name)
-            if match and int(match[2]) == shard and int(match[1]) > state.serial:
+        for serial, path in warc_files(directory, shard).items():
+            if serial > state.serial:
                 path.unlink()
         self._warc: AppendFile | None = None
         if state.warc:
@@ -365,16 +336,13 @@ class WarcWriter:
         with storage_errors(path):
             if shard == self._shard:
                 self._cdxj.flush()
-                handle = self._cdxj.handle
-            else:
-                if shard not in self._other_logs:
-                    if not path.exists():
-                        return None
-                    self._other_logs[shard] = os.open(path, os.O_RDONLY)
-                handle = self._other_logs[shard]
-            raw = os.pread(handle, 4096, offset)
+            if shard not in self._read_handles:
+                if not path.exists():
+                    return None
+                self._read_handles[shard] = os.open(path, os.O_RDONLY)
+            raw = os.pread(self._read_handles[shard], 4096, offset)
             if b"\n" not in raw:
-                raw = os.pread(handle, 1 << 17, offset)
+                raw = os.pread(self._read_handles[shard], 1 << 17, offset)
         try:
             return parse_line(raw[: raw.index(b"\n")])
         except (ValueError, msgspec.DecodeError):
@@ -384,7 +352,7 @@ class WarcWriter:
         if self._warc is not None:
             self._warc.close()
         self._cdxj.close()
-        for handle in self._other_logs.values():
+        for handle in self._read_handles.values():
             os.close(handle)
 
 
@@ -442,5 +410,5 @@ def _dates(second: int) -> tuple[str, str]:
 
 
 def _unstamp(stamp: str) -> str:
-    y, mo, d, h, mi, s = stamp[:4], stamp[4:6], stamp[6:8], stamp[8:10], stamp[10:12], stamp[12:14]
-    return f"{y}-{mo}-{d}T{h}:{mi}:{s}Z"
+    """The date of a timestamp of 14 digits."""
+    return f"{stamp[:4]}-{stamp[4:6]}-{stamp[6:8]}T{stamp[8:10]}:{stamp[10:12]}:{stamp[12:14]}Z"

@@ -11,6 +11,7 @@ import msgspec
 from msgspec.structs import asdict, replace
 
 from fieldmouse.config.settings_file import Settings
+from fieldmouse.import_string import import_path
 from fieldmouse.plugins.runner import PluginNames
 from fieldmouse.policy.noise_rules import NoiseRules
 from fieldmouse.policy.scope import NO_TRAP_RULES, Scope, SiteLimits, TrapRules
@@ -37,6 +38,13 @@ def traps_of(settings: Settings) -> TrapRules:
 
 def noise_of(settings: Settings) -> NoiseRules:
     return NoiseRules.of(**asdict(settings.noise))
+
+
+def plugins_of(settings: Settings) -> PluginNames:
+    """The plug-ins in the settings; if workers load any, with this process's module search path."""
+    asked = settings.plugins
+    path = import_path() if asked.extract or asked.admit or asked.readers else ()
+    return PluginNames(asked.extract, asked.admit, asked.readers, asked.sign, asked.patience, asked.items, path)
 
 
 class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):

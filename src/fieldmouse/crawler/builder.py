@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from fieldmouse.aio import WakeUp
 from fieldmouse.backpressure import Backpressure
 from fieldmouse.clock import Clock, WallClock
-from fieldmouse.config.factories import WorkerConfig, noise_of, scope_of, seeds_of, site_limits_of, traps_of
+from fieldmouse.config.factories import WorkerConfig, noise_of, plugins_of, scope_of, seeds_of, site_limits_of, traps_of
 from fieldmouse.config.sections import RefreshOrder
 from fieldmouse.config.settings_file import Settings
 from fieldmouse.control.governor import build_governor, initial_rule
@@ -47,7 +47,6 @@ from fieldmouse.http.client import Fetcher, HttpFetcher
 from fieldmouse.http.connection import SourceAddress, create_tls_context
 from fieldmouse.http.dns import Dns, Resolver
 from fieldmouse.import_string import import_callable
-from fieldmouse.plugins.runner import PluginNames
 from fieldmouse.policy.distribution import registry
 from fieldmouse.policy.front_size import FrontSizeRule
 from fieldmouse.policy.network_options import NameMap
@@ -154,7 +153,7 @@ def worker_config(
         index_heap=settings.index.heap,
         store_text=settings.index.store_text,
         revisits=settings.refresh.revisits,
-        plugins=PluginNames.from_settings(settings.plugins),
+        plugins=plugins_of(settings),
         noise=noise_of(settings),
     )
 

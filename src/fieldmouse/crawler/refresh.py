@@ -224,7 +224,7 @@ class Poller(Durable):
 def open_page_table(home: CrawlDir, settings: Settings, last: Checkpoint | None) -> PageTable:
     """The page table of the last checkpoint, or an empty one; changes nothing on disk."""
     named = settings.refresh.policy
-    return PageTable.open(home, last, policy=registry.create_policy(named), named=named)
+    return PageTable(home, last, policy=registry.create_policy(named), named=named)
 
 
 def make_scheduler(
@@ -243,16 +243,10 @@ def make_scheduler(
         once_since=state.round or None,
         last_round=state.last_round,
         retry=asked.retry,
-        read_headers=partial(_archived_headers, home / "archive"),
         read_answer=partial(_archived_response, home / "archive"),
         # Virtual time cannot wait for a thread.
         pool=DaemonExecutor() if isinstance(clock, WallClock) else None,
     )
-
-
-def _archived_headers(archive: Path, warc: str, offset: int) -> dict[str, str]:
-    """Headers of an archived response; of duplicates the first."""
-    return dict(reversed(_archived_response(archive, warc, offset).headers))
 
 
 def _archived_response(archive: Path, warc: str, offset: int) -> Response:

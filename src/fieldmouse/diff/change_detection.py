@@ -211,11 +211,8 @@ class ChangeJudge:
         old, new = text_blocks(held, held_body, rules), text_blocks(response, body, rules)
         if old is None or new is None:
             # The same content may have been compressed differently.
-            return (
-                judge_unchanged(link, ContentChange.NOISE)
-                if body == held_body
-                else Judgement(ContentChange.CHANGED, 1.0)
-            )
+            is_same = body == held_body
+            return judge_unchanged(link, ContentChange.NOISE) if is_same else Judgement(ContentChange.CHANGED, 1.0)
         comparison = compare(old, new)
         if not comparison.differences:
             return judge_unchanged(link, ContentChange.NOISE)

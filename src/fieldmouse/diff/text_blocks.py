@@ -13,6 +13,7 @@ enough to make XPath expensive it finds nothing.
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from functools import lru_cache
 
 import msgspec
@@ -30,7 +31,7 @@ from fieldmouse.parse.html import (
     MAX_TEXT,
     TITLE_TAG,
     WITHOUT_EVENTS,
-    in_svg_or_math,
+    foreign_namespace,
 )
 from fieldmouse.parse.parse_cost import limit_parse_cost
 from fieldmouse.policy.noise_rules import NoiseRule, NoiseRules
@@ -49,29 +50,9 @@ def select_elements(tree: LexborHTMLParser, rule: NoiseRule) -> list[LexborNode]
     return _by_xpath(tree, rule.what) if rule.how == "xpath" else []
 
 
-def remove_regex_matches(texts: list[str], rules: tuple[NoiseRule, ...]) -> list[str]:
-    """Remove the matches of regular expressions from texts."""
-    for rule in rules:
-        if rule.how == "regex":
-            pattern = _compiled(rule.what)
-            texts = [pattern.sub("", text) for text in texts]
-    return texts
-
-
-def find_regex_matches(texts: list[str], rules: tuple[NoiseRule, ...]) -> list[str]:
-    """Return the matches of regular expressions in texts."""
-    return [
-        match[0]
-        for rule in rules
-        if rule.how == "regex"
-        for text in texts
-        for match in _compiled(rule.what).finditer(text)
-    ]
-
-
 @lru_cache(maxsize=256)
-def _compiled(what: str) -> re.Pattern[str]:
-    return re.compile(what)
+def _patterns(rules: tuple[NoiseRule, ...]) -> list[re.Pattern[str]]:
+    return [re.compile(rule.what) for rule in rules if rule.how == "regex"]
 
 
 def _by_xpath(tree: LexborHTMLParser, what: str) -> list[LexborNode]:
@@ -138,16 +119,9 @@ def text_blocks(response: Response, body: bytes, rules: NoiseRules = NO_RULES) -
         return None
     text = decode_text(body[: 4 * MAX_TEXT], find_charset(body, declared, markup=False))[:MAX_TEXT]
     if _JSON.fullmatch(mime):
-        text = _one_value_per_line(text)
+        with suppress(msgspec.MsgspecError, RecursionError):
+            text = msgspec.json.format(text, indent=1)  # one value per line, whatever its original layout
     return _apply_rules(_normalize(text.splitlines()), rules)
-
-
-def _one_value_per_line(text: str) -> str:
-    """Reformat JSON to one value per line, so that its original layout does not matter."""
-    try:
-        return msgspec.json.format(text, indent=1)
-    except (msgspec.MsgspecError, RecursionError):
-        return text
 
 
 def _of_html(markup: bytes | str, rules: NoiseRules = NO_RULES) -> list[str]:
@@ -175,9 +149,10 @@ def _apply_rules(texts: list[str], rules: NoiseRules) -> list[str]:
     """Apply the regular expressions of `rules` to the blocks."""
     if rules.empty:
         return texts
-    texts = remove_regex_matches(texts, rules.ignore)
-    if any(rule.how == "regex" for rule in rules.only):
-        texts = find_regex_matches(texts, rules.only)
+    for pattern in _patterns(rules.ignore):
+        texts = [pattern.sub("", text) for text in texts]
+    if only := _patterns(rules.only):
+        texts = [match[0] for pattern in only for text in texts for match in pattern.finditer(text)]
     return _normalize(texts)
 
 
@@ -194,7 +169,7 @@ def _blocks(tree: LexborHTMLParser) -> list[str]:
             node.unwrap(delete_empty=True)
         elif kind != TITLE_TAG:
             silent.append(node)
-        elif not title and not in_svg_or_math(node):
+        elif not title and not foreign_namespace(node):
             title = node.text()
     for node in reversed(silent):
         node.decompose()

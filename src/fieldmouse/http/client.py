@@ -65,15 +65,6 @@ def _lines(headers: Mapping[str, str]) -> bytes:
 RequestSigner = Callable[[Request, Host], Awaitable[RequestHeaders | str | None]]
 
 
-def with_stored_request(answer: Response | Failed, request: bytes) -> Response | Failed:
-    """Return the response with `request` in place of the request that was sent."""
-    if isinstance(answer, Response):
-        return replace(answer, request=request)
-    if answer.response is None:
-        return answer
-    return replace(answer, response=replace(answer.response, request=request))
-
-
 ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 
 
@@ -117,15 +108,11 @@ class HttpFetcher:
         False, a request is not sent, and the fetch fails as without a network. Secret ones of `headers`
         (`policy.request_headers`) are blanked in the requests stored with responses, unless `keep_secrets`.
         """
-        self._limits = limits or Limits()
-        self._clock = clock
-        self._port = port
-        self._tls = tls
+        self._limits, self._clock, self._port, self._tls = limits or Limits(), clock, port, tls
         self._keep_alive, self._idle_connections = keep_alive, idle_connections
         self._most_connections = most_connections
         self._common_headers = _build_headers(user_agent, contact, headers or {}, keep=keep_secrets)
-        self._sign = sign
-        self._source, self._may_ask = source, may_ask
+        self._sign, self._source, self._may_ask = sign, source, may_ask
         self._idle: dict[str, Connection] = {}  # by address, oldest first
         self._busy: set[Connection] = set()
         self._connecting: dict[asyncio.Task[Connection], float] = {}  # with their deadlines
@@ -142,9 +129,11 @@ class HttpFetcher:
         if signature is not None:
             lines = RequestHeaders(signature.sent + lines.sent, signature.stored + lines.stored)
         answer = await self._fetch(link, host, address, self._request(link, host, lines.sent), limit)
-        if lines.sent == lines.stored:
+        response = answer if isinstance(answer, Response) else answer.response
+        if lines.sent == lines.stored or response is None:
             return answer
-        return with_stored_request(answer, self._request(link, host, lines.stored))
+        response = replace(response, request=self._request(link, host, lines.stored))
+        return response if isinstance(answer, Response) else replace(answer, response=response)
 
     async def _fetch(self, link: Request, host: Host, address: str, request: bytes, limit: int) -> Response | Failed:
         connection = self._idle.pop(address, None)
@@ -247,8 +236,9 @@ class HttpFetcher:
         port = port_of(host) if port is None else port
         secured: dict[str, Any] = {}
         if host.startswith("https"):
+            self._tls = self._tls or create_tls_context()
             secured = {
-                "ssl": self._trust(),
+                "ssl": self._tls,
                 "server_hostname": name,
                 "ssl_handshake_timeout": self._limits.connect,
                 "ssl_shutdown_timeout": 2.0,
@@ -261,11 +251,6 @@ class HttpFetcher:
         else:
             _, connection = await loop.create_connection(make, address, port, **secured)
         return connection
-
-    def _trust(self) -> ssl.SSLContext:
-        if self._tls is None:
-            self._tls = create_tls_context()
-        return self._tls
 
     def _start_ticking(self) -> None:
         self._tick = asyncio.get_running_loop().call_later(self._limits.tick, self._enforce_limits)

@@ -175,12 +175,12 @@ class Connection(asyncio.Protocol):
         self._waiter: asyncio.Future[Response | RequestFailure] | None = None
         self._request = b""
         self._body_limit = 0
-        self._asked_at = self._answered_at = self._heard_at = 0.0
+        self._asked_at = self._heard_at = 0.0
         self._reset()
-        self._received = 0
-        self._done = self._surplus = False
 
     def _reset(self) -> None:
+        self._received, self._answered_at = 0, 0.0
+        self._done = self._surplus = False
         self._raw: bytes | bytearray = b""  # the head so far, until it is complete
         self._head: bytes | None = None
         self._body_at = 0  # bytes before the body
@@ -215,9 +215,6 @@ class Connection(asyncio.Protocol):
         assert self._waiter is None, "a connection is asked one thing at a time"
         self._reset()
         self._request, self._body_limit = request, body_limit
-        self._received = 0
-        self._answered_at = 0.0
-        self._done = self._surplus = False
         self._asked_at = self._clock.now()
         self.requests_sent += 1
         waiter: asyncio.Future[Response | RequestFailure] = asyncio.get_running_loop().create_future()
@@ -402,18 +399,9 @@ class Connection(asyncio.Protocol):
         body = self._body
         if len(body) > self._body_limit:
             body = body[: self._body_limit]
-        return Response(
-            self._fields.status,
-            self._head or b"",
-            bytes(body),
-            self._request,
-            self.address,
-            self._asked_at,
-            self._answered_at,
-            now,
-            self._fields.headers,
-            truncated,
-        )
+        times, head = (self._asked_at, self._answered_at, now), self._head or b""
+        status, fields = self._fields.status, self._fields.headers
+        return Response(status, head, bytes(body), self._request, self.address, *times, fields, truncated)
 
     def _unpack(self) -> DecodedBody:
         """Undo the transfer codings of the body, up to the limit on bodies."""

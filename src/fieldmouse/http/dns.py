@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
@@ -92,19 +92,15 @@ class CaresDns:
         except (OSError, pycares.AresError) as error:  # no descriptors or no memory for a channel
             return DnsAnswer(error=_sentence(error), temporary=True)
         self._troubles = 0
-        return _read(answer)
+        addresses = tuple(record.data.addr for record in answer.answer if hasattr(record.data, "addr"))
+        if not addresses:
+            return DnsAnswer(error=NO_ADDRESS)
+        return DnsAnswer(addresses, min(record.ttl for record in answer.answer))
 
     async def close(self) -> None:
         if self._channel is not None:
             await self._channel.close()
             self._channel = None
-
-
-def _read(answer: Any) -> DnsAnswer:
-    addresses = tuple(record.data.addr for record in answer.answer if hasattr(record.data, "addr"))
-    if not addresses:
-        return DnsAnswer(error=NO_ADDRESS)
-    return DnsAnswer(addresses, min(record.ttl for record in answer.answer))
 
 
 def _sentence(error: Exception) -> str:
@@ -210,13 +206,10 @@ class Resolver:
         size: int = 100_000,
         dns: Dns | None = None,
     ):
-        self._clock = clock
-        self._allow_private = allow_private
-        self._names = names or NameMap()
+        self._clock, self._allow_private, self._names = clock, allow_private, names or NameMap()
         self._hosts = HostsFile(hosts_file, clock)
         self._dns: Dns = dns or CaresDns(nameservers, timeout=timeout, tries=tries)
-        self._least, self._most = least, most
-        self._negative, self._temporary = negative, temporary
+        self._least, self._most, self._negative, self._temporary = least, most, negative, temporary
         self._size = size
         self._cache: dict[str, Resolved] = {}  # oldest first
         self._queries: dict[str, asyncio.Task[Resolved]] = {}

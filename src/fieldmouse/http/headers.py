@@ -264,8 +264,9 @@ def parse_date(text: str, now: float) -> float | None:
     day, hour, minute, second = (int(match[part]) for part in ("day", "hour", "minute", "second"))
     month, year, zone = _MONTHS.get(match["month"].lower(), 0), int(match["year"]), match["zone"]
     try:
-        if len(match["year"]) == 2:
-            year = _century(year, now)
+        if len(match["year"]) == 2:  # the latest year with these digits that is at most 50 years ahead
+            latest = datetime.fromtimestamp(now, UTC).year + 50
+            year = latest - (latest - year) % 100
         # A leap second is the first second of the next minute.
         leap = second == 60
         date = datetime(year, month, day, hour, minute, second - leap, tzinfo=UTC) + timedelta(seconds=leap)
@@ -275,17 +276,6 @@ def parse_date(text: str, now: float) -> float | None:
     if zone:
         seconds -= (int(zone[:3]) * 60 + int(zone[0] + zone[3:])) * 60
     return seconds
-
-
-def _century(year: int, now: float) -> int:
-    this_year = datetime.fromtimestamp(now, UTC).year
-    full = this_year - this_year % 100 + year
-    # The latest year with these digits that is at most 50 years ahead.
-    while full > this_year + 50:
-        full -= 100
-    while full + 100 <= this_year + 50:
-        full += 100
-    return full
 
 
 def parse_seconds(text: str) -> float | None:
@@ -301,10 +291,9 @@ def parse_seconds(text: str) -> float | None:
     return min(MAX_SECONDS, float(digits or "0")) if len(digits) <= 10 else MAX_SECONDS
 
 
-_TOKEN = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
-# commas inside quotes do not separate
-_listed_types = re.compile(r"(?:[^,\"]|\"(?:[^\"\\]|\\.)*+\"?)++", re.DOTALL).findall
-_valid = re.compile(rf"[ \t\r\n]*({_TOKEN}/{_TOKEN})[ \t\r\n]*(?:;.*)?", re.DOTALL).fullmatch
+# Commas inside quotes do not separate.
+_split_list = re.compile(r"(?:[^,\"]|\"(?:[^\"\\]|\\.)*+\"?)++", re.DOTALL).findall
+_valid = re.compile(rf"[ \t\r\n]*({_NAME}/{_NAME})[ \t\r\n]*(?:;.*)?", re.DOTALL).fullmatch
 _charset = re.compile(r';[ \t\r\n]*charset=("[^"]*"|[^;"]+)', re.IGNORECASE).search
 
 
@@ -321,7 +310,7 @@ def effective_media_type(values: Sequence[str]) -> str:
     if len(values) == 1 and "," not in values[0]:
         return values[0]
     kind = charset = chosen = ""
-    for part in _listed_types(", ".join(values)):
+    for part in _split_list(", ".join(values)):
         match = _valid(part)
         if match is None or match[1] == "*/*":
             continue
@@ -345,10 +334,6 @@ def essence(media: str) -> str:
     return media.partition(";")[0].strip().lower()
 
 
-# Commas inside quotes do not separate.
-_listed_directives = re.compile(r"(?:[^,\"]|\"(?:[^\"\\]|\\.)*+\"?)++", re.DOTALL).findall
-
-
 def freshness_seconds(answer: Response) -> float | None:
     """Return seconds from the arrival of the response; 0 if it is stale already, None without information.
 
@@ -356,7 +341,7 @@ def freshness_seconds(answer: Response) -> float | None:
     >>> freshness_seconds(Response(200, b"", b"", b"", "", 0.0, 0.0, 0.0, headers))
     40.0
     """
-    control = cache_control_directives(_joined(answer, "cache-control"))
+    control = cache_control_directives(", ".join(answer.all_headers("cache-control")))
     if "no-store" in control or control.get("no-cache") == "":
         return 0.0
     date = parse_date(answer.header("date"), answer.ended_at)
@@ -380,12 +365,7 @@ def cache_control_directives(control: str) -> dict[str, str]:
     {'no-cache': 'max-age=1', 'x-max-age': '2', 'max-age': '3'}
     """
     values: dict[str, str] = {}
-    for part in _listed_directives(control):
+    for part in _split_list(control):
         name, _, value = part.partition("=")
         values.setdefault(name.strip().lower(), value.strip().strip('"').strip())
     return values
-
-
-def _joined(answer: Response, name: str) -> str:
-    """Join all header lines of a name: they are one list (RFC 9110, 5.3)."""
-    return ", ".join(value for key, value in answer.headers if key == name)

@@ -11,9 +11,9 @@ wrapped in a call that limits their cost.
 from __future__ import annotations
 
 from codecs import BOM_UTF8
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from types import MappingProxyType
-from typing import Protocol
 
 import msgspec
 from msgspec.structs import replace
@@ -55,8 +55,8 @@ HTML_TYPES = frozenset(("text/html", "application/xhtml+xml"))
 URL_LIST = "sitemap"
 
 
-class Reader(Protocol):
-    def __call__(self, answer: RawPage, config: WorkerConfig) -> Document: ...
+Reader = Callable[[RawPage, WorkerConfig], Document]
+Readers = Mapping[str, Reader]
 
 
 def read_html(answer: RawPage, config: WorkerConfig) -> Document:
@@ -80,7 +80,7 @@ def read_url_list(answer: RawPage, config: WorkerConfig) -> Document:
     return Document(base=answer.url, pages=pages, sitemaps=sitemaps, parse_error=trouble)
 
 
-READERS: Mapping[str, Reader] = MappingProxyType(
+READERS: Readers = MappingProxyType(
     {"text/html": read_html, "application/xhtml+xml": read_html, "text/plain": read_plain, URL_LIST: read_url_list}
 )
 
@@ -105,7 +105,7 @@ class PluginReader:
         return Document(base=url, plugin_error=str(complaint))
 
 
-def load_readers(names: PluginNames, onlooker: Watchdog) -> Mapping[str, Reader]:
+def load_readers(names: PluginNames, onlooker: Watchdog) -> Readers:
     """Return the table of readers of a crawl."""
     return {**READERS, **{mime: PluginReader(name, names, onlooker) for mime, name in names.readers.items()}}
 
@@ -144,7 +144,6 @@ def html_for_parser(body: bytes, charset: str) -> bytes | str:
     return body.removeprefix(BOM_UTF8) if charset == "utf-8" else decode_text(body, charset)
 
 
-Readers = Mapping[str, Reader]
 _FEED_MARKS = (b"<rss", b"<feed", b"<rdf:RDF")
 
 
@@ -176,18 +175,15 @@ def read_page_content(
     unpacked = decode_response(response, limit=config.decoded_limit, ratio=config.ratio_limit)
     body, detail, complaint = unpacked.body, "", ""
     reason: OutcomeReason | None = None
-    if (
-        response.truncated
-        and unpacked.reason is not OutcomeReason.DECOMPRESSION_BOMB
-        and unpacked.detail in ("", ENDS_EARLY)
-    ):
+    is_bomb = unpacked.reason is OutcomeReason.DECOMPRESSION_BOMB
+    if response.truncated and not is_bomb and unpacked.detail in ("", ENDS_EARLY):
         # Our own limit cut the compressed body, so its early end is not an error of the server.
         detail = f"cut by the limit on {response.truncated}"
         reason = None if body else unpacked.reason
     elif unpacked.reason is not None:
         detail = f"{unpacked.reason.value}: {unpacked.detail}" if unpacked.detail else unpacked.reason.value
         # Keep the part of a broken body before the error, but nothing of a decompression bomb.
-        if unpacked.reason is OutcomeReason.DECOMPRESSION_BOMB or not body:
+        if is_bomb or not body:
             reason, detail, body = unpacked.reason, unpacked.detail, b""
     mime = response_mime(response)
     page, new_links, left_out = Document(base=link.url), list[Request](), 0
@@ -217,12 +213,12 @@ def _read(link: Request, answer: RawPage, config: WorkerConfig, readers: Readers
         page = reader(answer, config)
         if page.parse_error and reader is readers[URL_LIST]:
             what = "sitemap" if link.kind is RequestKind.SITEMAP else "feed"
-            page = msgspec.structs.replace(page, parse_error=f"{what} {page.parse_error}")
+            page = replace(page, parse_error=f"{what} {page.parse_error}")
     if link.kind is not RequestKind.SITEMAP:
         for tag in answer.header_values("x-robots-tag"):
             parse_robots_tag(tag, page.rules, config.robot)
         if target := _refresh_url(answer):
-            page = msgspec.structs.replace(page, hrefs=[*page.hrefs, target])
+            page = replace(page, hrefs=[*page.hrefs, target])
     return page
 
 
@@ -232,11 +228,9 @@ def _refresh_url(answer: RawPage) -> Url | None:
     if not target:
         return None
     # the bytes as received; browsers decode them as UTF-8 if they are valid
-    raw = target.encode("latin-1", "replace")
-    try:
-        return resolve(raw.decode("utf-8"), answer.url)
-    except UnicodeDecodeError:
-        return resolve(target, answer.url)
+    with suppress(UnicodeDecodeError):
+        target = target.encode("latin-1", "replace").decode("utf-8")
+    return resolve(target, answer.url)
 
 
 def _reader_for(link: Request, answer: RawPage, config: WorkerConfig, readers: Readers) -> Reader | None:

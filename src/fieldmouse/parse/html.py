@@ -47,12 +47,8 @@ class RobotsDirectives(msgspec.Struct):
     def add(self, directives: str) -> None:
         # Google splits at commas only. Pages also use blanks and semicolons with the same meaning.
         words = set(_separators(directives.lower()))
-        if "none" in words:
-            self.nofollow = self.noindex = True
-        if "nofollow" in words:
-            self.nofollow = True
-        if "noindex" in words:
-            self.noindex = True
+        self.nofollow |= not words.isdisjoint(("none", "nofollow"))
+        self.noindex |= not words.isdisjoint(("none", "noindex"))
 
 
 class Document(msgspec.Struct):
@@ -84,8 +80,8 @@ def _id(name: str) -> int:
     return next(iter(_ids(name)))
 
 
-_A, _AREA, _LINK, _BASE, TITLE_TAG, _META = map(_id, ("a", "area", "link", "base", "title", "meta"))
-_IFRAME, _HEAD, COMMENT_TAG = _id("iframe"), _id("head"), 4
+_A, _AREA, _LINK, _BASE, TITLE_TAG, _META, _HEAD = map(_id, "a area link base title meta head".split())
+COMMENT_TAG = 4
 FRAME_TAGS = _ids("iframe frame")
 HIDDEN_TAGS = _ids("script style iframe noembed noframes")  # their content is not text of the page
 INLINE_TAGS = _ids(
@@ -94,7 +90,8 @@ INLINE_TAGS = _ids(
 )
 # content inside is HTML again
 _INTEGRATION_POINTS = frozenset("foreignobject desc title mi mo mn ms mtext annotation-xml body".split())
-_RELEVANT = HIDDEN_TAGS | INLINE_TAGS | FRAME_TAGS | {_AREA, _LINK, _BASE, TITLE_TAG, _META, COMMENT_TAG}
+_REMOVED = HIDDEN_TAGS | FRAME_TAGS | {COMMENT_TAG}
+_RELEVANT = _REMOVED | INLINE_TAGS | {_AREA, _LINK, _BASE, TITLE_TAG, _META}
 
 
 def parse_html(
@@ -143,7 +140,7 @@ def parse_html(
                     if "rel" not in attributes or not _is_nofollow(attributes["rel"]):
                         hrefs.append(href)
             node.unwrap(delete_empty=True)
-        elif kind in HIDDEN_TAGS or kind in FRAME_TAGS:
+        elif kind in _REMOVED:
             if kind in FRAME_TAGS and (href := node.attrs.get("src")):
                 hrefs.append(href)
             silent.append(node)
@@ -153,7 +150,7 @@ def parse_html(
             _read_link(node, page, hrefs)
         elif kind == _BASE:
             attributes = node.attributes
-            if "href" in attributes and not is_based and not in_svg_or_math(node):
+            if "href" in attributes and not is_based and not foreign_namespace(node):
                 is_based = True
                 page.base = resolve(attributes["href"] or "", url) or url
         elif kind == _AREA:
@@ -163,8 +160,6 @@ def parse_html(
                 anchors += 1
                 if not _is_nofollow(attributes.get("rel")):
                     hrefs.append(href)
-        elif kind == COMMENT_TAG:
-            silent.append(node)
         elif len(titles) < MAX_TITLE_TAGS:
             titles.append(node)
     if charset != "utf-8":
@@ -172,19 +167,22 @@ def parse_html(
     page.hrefs, page.anchors, page.charset = hrefs, anchors, charset
     if page.canonical:
         page.canonical = resolve(encode_query(page.canonical, charset), page.base) or ""
-    title = next((title for title in titles if not in_svg_or_math(title)), None)
+    title = next((title for title in titles if not foreign_namespace(title)), None)
     if title is not None:
         page.title = " ".join(title.text().replace("\xad", "").split())[:MAX_TITLE]
     # Inner elements before outer ones: a removed element takes its content along.
     for node in reversed(silent):
         node.decompose()
-    _read_text(tree, root, page, language)
+    if declared := root.attrs.get("lang"):
+        page.language = _language(declared)
+    page.language = page.language or _language(language)
+    body = tree.body
+    if body is not None:
+        body.merge_text_nodes()
+        text = body.text(separator=" ", skip_empty=True)
+        # A soft hyphen marks where a word may be broken, not a break.
+        page.text = (text.replace("\xad", "") if "\xad" in text else text)[:MAX_TEXT]
     return page
-
-
-def in_svg_or_math(node: LexborNode) -> bool:
-    """Tell whether an element belongs to SVG or MathML, not to HTML."""
-    return bool(foreign_namespace(node))
 
 
 def foreign_namespace(node: LexborNode) -> str:
@@ -211,17 +209,12 @@ def _is_nofollow(rel: str | None) -> bool:
 
 def _read_meta(node: LexborNode, page: Document, hrefs: list[str], robot: str) -> None:
     attributes = node.attributes
-    name = attributes.get("name")
-    content = attributes.get("content") or ""
+    name, content = attributes.get("name"), attributes.get("content") or ""
     if name is not None:
-        name = name.strip().lower()
-        if name == "robots" or name == robot:
+        if name.strip().lower() in ("robots", robot):
             page.rules.add(content)
         return
-    equiv = attributes.get("http-equiv")
-    if equiv is None:
-        return
-    equiv = equiv.lower()
+    equiv = (attributes.get("http-equiv") or "").lower()
     if equiv == "refresh":
         if target := refresh_target(content):
             hrefs.append(target)
@@ -262,18 +255,6 @@ def _read_link(node: LexborNode, page: Document, hrefs: list[str]) -> None:
             hrefs.append(href)
         elif "alternate" in words and kind.partition(";")[0].strip().lower() in FEED_TYPES:
             page.feeds.append(href)
-
-
-def _read_text(tree: LexborHTMLParser, root: LexborNode, page: Document, language: str) -> None:
-    if declared := root.attrs.get("lang"):
-        page.language = _language(declared)
-    page.language = page.language or _language(language)
-    body = tree.body
-    if body is not None:
-        body.merge_text_nodes()
-        text = body.text(separator=" ", skip_empty=True)
-        # A soft hyphen marks where a word may be broken, not a break.
-        page.text = (text.replace("\xad", "") if "\xad" in text else text)[:MAX_TEXT]
 
 
 def _language(declared: str) -> str:

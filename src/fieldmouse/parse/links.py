@@ -204,13 +204,8 @@ class LinkExtractor:
         depth = 1 if page.kind is RequestKind.SITEMAP and kind is RequestKind.PAGE else page.depth + 1
         if depth > MAX_SITEMAP_DEPTH if kind is RequestKind.SITEMAP else not self._scope.admits_depth(depth):
             return []
-        links = []
-        for url in urls:
-            if self._admits(host_of(url)):
-                link = self._offer(url, depth, page.url, kind, 0, now)
-                if link is not None:
-                    links.append(link)
-        return links
+        offered = (self._offer(url, depth, page.url, kind, 0, now) for url in urls if self._admits(host_of(url)))
+        return [link for link in offered if link is not None]
 
     def feed_links(self, page: Request, base: Url, hrefs: Iterable[str], now: float) -> list[Request]:
         """Return the feeds that a page names, the first few of each host."""

@@ -17,7 +17,7 @@ number of copies.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 SPACE = rb"\t\n\f\r "
 VALUE = rb"\"[^\"]*+(?:\"|\Z)|'[^']*+(?:'|\Z)|[^%(space)b>\"'][^%(space)b>]*+" % {b"space": SPACE}
@@ -66,7 +66,7 @@ END_TAG_SCOPE = (
     | dict.fromkeys(TABULAR, TABLE_SCOPE)
     | {b"p": SCOPE_OF_P, b"li": SCOPE_OF_LI, b"template": frozenset()}
 )
-TRANSPARENT = _names("address div p")
+OPAQUE = SPECIAL - _names("address div p")
 ITEMS = {b"li": _names("li"), b"dd": _names("dd dt"), b"dt": _names("dd dt")}
 # HTML elements that end an SVG or MathML element around them.
 FOREIGN_BREAKOUT = _names(
@@ -89,11 +89,6 @@ class OpenElements:
         self._is_odd = False
         self._has_form = False
         self.in_head = True  # until something begins the body
-
-    @property
-    def in_svg_or_math(self) -> bool:
-        """Whether the innermost element belongs to SVG or MathML."""
-        return bool(self.names) and b" " in self.names[-1]
 
     def add_text(self) -> None:
         """Process text, or anything that counts as text."""
@@ -129,7 +124,7 @@ class OpenElements:
             if name == b"hr" and self._find(b"select", SCOPE) is not None:
                 self._close_implied()
             if name in ITEMS:
-                self._close_item(ITEMS[name])
+                self._close_innermost(ITEMS[name], OPAQUE)
             self._close(b"p", SCOPE_OF_P)
             if name in HEADINGS and names and names[-1] in HEADINGS:
                 self._pop(len(names) - 1)
@@ -184,22 +179,13 @@ class OpenElements:
         elif name in FORMATTING:
             self._end_formatting(name)
         elif name in HEADINGS:
-            self._end_heading()
+            self._close_innermost(HEADINGS, SCOPE)  # the end tag of any heading closes it
         elif name == b"form" and b"template" not in names:  # its descendants stay open
             place = self._find(name, SCOPE)
             if place is not None:
                 del names[place], self._raws[place]
         else:
             self._close(name, END_TAG_SCOPE.get(name, SPECIAL))
-
-    def _end_heading(self) -> None:
-        """End the innermost heading; the end tag of any heading closes it."""
-        for at in range(len(self.names) - 1, -1, -1):
-            if self.names[at] in HEADINGS:
-                self._pop(at)
-                break
-            if self.names[at] in SCOPE:
-                break
 
     def _draw(self, name: bytes, raw: bytes) -> None:
         if name == b"math annotation-xml":
@@ -243,13 +229,13 @@ class OpenElements:
         if name in CELLS:
             self._push(name)
 
-    def _close_item(self, kinds: frozenset[bytes]) -> None:
+    def _close_innermost(self, kinds: frozenset[bytes], barriers: frozenset[bytes]) -> None:
+        """Close the innermost element of these kinds, unless a barrier is inside it."""
         for at in range(len(self.names) - 1, -1, -1):
-            name = self.names[at]
-            if name in kinds:
+            if self.names[at] in kinds:
                 self._pop(at)
                 break
-            if name in SPECIAL and name not in TRANSPARENT:
+            if self.names[at] in barriers:
                 break
 
     def _close_implied(self) -> None:
@@ -379,7 +365,10 @@ def limit_parse_cost(html: bytes) -> tuple[bytes, str]:
     is_flat = tags <= CHEAP_TAGS or (
         tags <= CHEAP_TAGS_WITHOUT_FORMATTING and _formatting_tags(html) * tags <= 3 * MAX_COPIES
     )
-    if is_flat and (len(html) <= SMALL_PAGE or not (_may_merge(html) or _may_hold_a_long_tag(html))):
+    # Attributes of many tags could add up in one element; a sane page has each of these tags once.
+    if is_flat and (
+        len(html) <= SMALL_PAGE or not (len(_may_be_merged(html)) > len(_MERGED) or _may_hold_a_long_tag(html))
+    ):
         return html, ""
     return _cut(html)
 
@@ -387,11 +376,6 @@ def limit_parse_cost(html: bytes) -> tuple[bytes, str]:
 def _formatting_tags(html: bytes) -> int:
     """Count formatting tags with attributes; the parser reopens at most three that are equal."""
     return sum(1 for tag in _maybe_formatting(html) if tag[1:-1].lower() in FORMATTING)
-
-
-def _may_merge(html: bytes) -> bool:
-    """Tell whether attributes of many tags could add up in one element; a sane page has each tag once."""
-    return len(_may_be_merged(html)) > len(_MERGED)
 
 
 def _may_hold_a_long_tag(html: bytes) -> bool:
@@ -411,11 +395,13 @@ def _may_hold_a_long_tag(html: bytes) -> bool:
         end = at + _STRIDE
         behind_double, behind_single = html.find(b'"', at, end) + 1, html.find(b"'", at, end) + 1
         before = -1
-        if _may_begin_within(html, at, end):
+        # The text before is unknown: it may end in the tag's name, an attribute name, an equals sign, an
+        # unquoted value, or none of these.
+        if _may_be_inside(html, at, end, _beginnings):
             before = outside
-        if behind_double and double > before and _may_continue(html, behind_double, end):
+        if behind_double and double > before and _may_be_inside(html, behind_double, end, [_within]):
             before = double
-        if behind_single and single > before and _may_continue(html, behind_single, end):
+        if behind_single and single > before and _may_be_inside(html, behind_single, end, [_within]):
             before = single
         outside = 0
         if before >= 0:
@@ -430,26 +416,18 @@ def _may_hold_a_long_tag(html: bytes) -> bool:
     return False
 
 
-def _may_begin_within(html: bytes, at: int, end: int) -> bool:
-    """Tell whether a stride could be the inside of a tag and begin outside quotes.
+def _may_be_inside(
+    html: bytes, at: int, end: int, patterns: Sequence[Callable[[bytes, int, int], re.Match[bytes] | None]]
+) -> bool:
+    """Tell whether everything from `at`, which is outside quotes, to `end` could be the inside of a tag.
 
-    The text before is unknown: it may end in the tag's name, an attribute name, an equals sign, an
-    unquoted value, or none of these. If the tag soon ends in every case, the answer is no.
+    `patterns` match the possible beginnings. If the tag soon ends in every case, the answer is no.
     """
     close = html.find(b">", at, end)
-    if close < 0:
-        return True
-    return _is_hidden(html, at, close) and any(
-        (match := pattern(html, at, end)) and match.end() == end for pattern in _beginnings
+    return close < 0 or (
+        _is_hidden(html, at, close)
+        and any((match := pattern(html, at, end)) and match.end() == end for pattern in patterns)
     )
-
-
-def _may_continue(html: bytes, at: int, end: int) -> bool:
-    """Tell whether the inside of a tag could reach from the end of a quoted value to the end of a stride."""
-    close = html.find(b">", at, end)
-    if close < 0:
-        return True
-    return _is_hidden(html, at, close) and (match := _within(html, at, end)) is not None and match.end() == end
 
 
 def _is_hidden(html: bytes, at: int, close: int) -> bool:
@@ -483,15 +461,9 @@ class ParseCost:
 
     def __init__(self) -> None:
         self.elements = OpenElements()
-        self.tags = 0  # start tags
-        self.depth = 0  # maximum so far
         self.attributes = 0  # of the last tag, if they were counted
         self.comparisons = 0  # comparisons of attributes
         self._merged = 0
-
-    @property
-    def copies(self) -> int:
-        return self.elements.copies
 
     def add_attributes(self, name: bytes, tag: bytes) -> None:
         """Count the attributes of a tag."""
@@ -499,14 +471,6 @@ class ParseCost:
         if name in _MERGED:
             self.attributes = self._merged = self._merged + self.attributes
         self.comparisons += self.attributes**2
-
-
-def measure_parse_cost(html: bytes) -> ParseCost:
-    """Return the cost of parsing a whole page."""
-    spent = ParseCost()
-    for _ in _tags(html, spent):
-        spent.depth = max(spent.depth, len(spent.elements.names))
-    return spent
 
 
 def _tags(html: bytes, spent: ParseCost) -> Iterator[int]:
@@ -520,7 +484,7 @@ def _tags(html: bytes, spent: ParseCost) -> Iterator[int]:
         name = token[2]
         if name is None:
             if token[3]:  # a comment, unless inside svg or math
-                at = html.find(b"]]>" if elements.in_svg_or_math else b">", at)
+                at = html.find(b"]]>" if elements.names and b" " in elements.names[-1] else b">", at)
                 if at < 0:
                     break
             continue
@@ -529,10 +493,8 @@ def _tags(html: bytes, spent: ParseCost) -> Iterator[int]:
             spent.add_attributes(name, token[0])
         if token[1]:
             elements.end_tag(name)
-        else:
-            spent.tags += 1
-            if elements.start_tag(name, token[0]):
-                at = _raw_end(html, name, at)
+        elif elements.start_tag(name, token[0]):
+            at = _raw_end(html, name, at)
         yield begin
 
 

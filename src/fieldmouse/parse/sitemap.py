@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import chain
 
 import msgspec
 from isal import isal_zlib
@@ -70,16 +71,12 @@ class _Enough(BrokenFile):
 
 def _pieces(body: bytes, limit: int) -> Iterator[bytes]:
     """Yield the decompressed file in pieces."""
-    plain = _gunzip(body) if body[:2] == b"\x1f\x8b" else _slices(body)
-    for piece in plain:
+    slices = (body[start : start + PIECE_SIZE] for start in range(0, len(body), PIECE_SIZE))
+    for piece in _gunzip(body) if body[:2] == b"\x1f\x8b" else slices:
         yield piece[:limit]
         limit -= len(piece)
         if limit < 0:
             raise _Enough
-
-
-def _slices(body: bytes) -> Iterator[bytes]:
-    return (body[start : start + PIECE_SIZE] for start in range(0, len(body), PIECE_SIZE))
 
 
 def _gunzip(body: bytes) -> Iterator[bytes]:
@@ -112,31 +109,26 @@ def _gunzip(body: bytes) -> Iterator[bytes]:
 def _read(text: Iterator[str], entries: _Entries, cut: bool) -> None:
     # The first pieces may be empty: an empty gzip member, a byte order mark, blank lines.
     first = next((piece for piece in text if piece.strip(_BLANK)), "").lstrip(_BLANK)
+    text = chain((first,), text)
     if first.startswith("<") or _XML_ROOT(first):
-        elements = _Elements(entries)
-        stream = XmlStreamParser(elements)
-        stream.feed(first)
+        stream = XmlStreamParser(_Elements(entries))
         for piece in text:
             stream.feed(piece)
         stream.close()
     elif first.startswith("{"):
-        _read_json(first, text, entries)
+        _read_json(text, entries)
     else:
-        _read_lines(first, text, entries, cut)
+        _read_lines(text, entries, cut)
 
 
-def _read_lines(first: str, text: Iterator[str], entries: _Entries, cut: bool) -> None:
+def _read_lines(text: Iterator[str], entries: _Entries, cut: bool) -> None:
     """Read one URL per line."""
-    rest, piece = "", first
-    while True:
+    rest = ""
+    for piece in text:
         *lines, rest = re.split(r"[\r\n]", rest + piece)
         for line in lines:
             entries.add_line(line)
         rest = rest[: MAX_URL_LENGTH + 1]
-        following = next(text, None)
-        if following is None:
-            break
-        piece = following
     if not cut:
         entries.add_line(rest)
 
@@ -152,9 +144,9 @@ class _JsonFeed(msgspec.Struct):
     items: list[msgspec.Raw] = []
 
 
-def _read_json(first: str, text: Iterator[str], entries: _Entries) -> None:
+def _read_json(text: Iterator[str], entries: _Entries) -> None:
     """Read a JSON Feed (jsonfeed.org); an invalid item is skipped."""
-    pieces, size = [first], len(first)
+    pieces, size = list[str](), 0
     for piece in text:
         pieces.append(piece)
         size += len(piece)
@@ -228,8 +220,10 @@ class _Elements:
             self._wanted, self._space_left = [], MAX_URL_LENGTH
             if name == "link" and "href" in written:
                 values = parse_attributes(written)
-                if values.get("rel", "alternate").lower() == "alternate" and not self._link:
-                    self._link = self._resolved(values.get("href", "").strip()[: MAX_URL_LENGTH + 1])
+                href = values.get("href", "").strip()[: MAX_URL_LENGTH + 1]
+                if values.get("rel", "alternate").lower() == "alternate" and href and not self._link:
+                    # At once: the base of a link may differ from that of its entry.
+                    self._link = resolve(href, self._base()) or ""
             elif name == "guid" and parse_attributes(written).get("isPermaLink", "true").lower() == "false":
                 self._wanted = None
 
@@ -243,11 +237,9 @@ class _Elements:
             self._set(name, "".join(self._wanted).strip())
             self._wanted = None
         elif self._entry and self._depth == self._inside - 1:
-            entries = self._entries
+            listed = self._entries.sitemaps if self._entry == "sitemap" else self._entries.urls
             loc = self._place or self._link or self._permalink
-            entries.add(
-                entries.sitemaps if self._entry == "sitemap" else entries.urls, loc, self._lastmod, self._base()
-            )
+            self._entries.add(listed, loc, self._lastmod, self._base())
             self._entry = ""
         while self._bases and self._bases[-1][0] >= self._depth:
             self._bases.pop()
@@ -263,10 +255,6 @@ class _Elements:
 
     def _base(self) -> Url | str:
         return self._bases[-1][1] if self._bases else self._entries.base
-
-    def _resolved(self, href: str) -> str:
-        """Resolve at once: the base of a link may differ from that of its entry."""
-        return (resolve(href, self._base()) or "") if href else ""
 
 
 _ENTRIES = {  # Entry elements of sitemaps, indexes, RSS and Atom, each with the children to read.

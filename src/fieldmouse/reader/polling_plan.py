@@ -81,10 +81,10 @@ class PollingPlan:
             for crawl, rows in zip(crawls, self.rows, strict=True)
         ]
         self._state = np.concatenate(states)
-        every = np.concatenate([table.host_keys for table in tables])
+        every = np.concatenate([table.hosts.column("key") for table in tables])
         keys, first_at, numbers = np.unique(every, return_index=True, return_inverse=True)
         numbers = np.argsort(np.argsort(first_at))[numbers]  # keeps the numbers of a single table
-        ends = np.cumsum([table.host_count for table in tables])
+        ends = np.cumsum([len(table.hosts) for table in tables])
         parts = zip(tables, self.rows, np.split(numbers, ends[:-1]), strict=True)
         self.host = np.concatenate([hosts[table.take("host", rows)] for table, rows, hosts in parts])
         self.hosts = len(keys)

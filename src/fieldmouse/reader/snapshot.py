@@ -13,7 +13,7 @@ from functools import cached_property
 from itertools import repeat
 from typing import Any, TypeVar
 
-from fieldmouse.archive.warc_reader import RecordReader, read_rows
+from fieldmouse.archive.warc_reader import RecordReader
 from fieldmouse.errors import CrawlDirError, MissingFile, shell_quoted
 from fieldmouse.formatting import format_time
 from fieldmouse.reader.page import StoredPage
@@ -98,7 +98,9 @@ class CrawlSnapshot:
 
     def extracted_rows(self, row: OutcomeRow) -> Iterator[dict[str, Any]]:
         """The rows extracted from a page, each with the page's URL and fetch time."""
-        for _, item in read_rows(self.home / "archive", (row,)):
+        from fieldmouse.archive.warc_reader import read_page_rows
+
+        for item in read_page_rows(self.home / "archive", row):
             yield {"url": row.url, "fetched_at": format_time(row.at)} | item
 
     def check_index_exists(self) -> None:

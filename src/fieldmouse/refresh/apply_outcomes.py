@@ -13,7 +13,6 @@ one. The result therefore does not depend on batch boundaries.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from enum import IntFlag
 from typing import NamedTuple
 
@@ -90,6 +89,9 @@ class OutcomeBatch(NamedTuple):
     digests: dict[int, str]
 
 
+_TYPES = ("u8", "i8", "f8", "u1", "u2", "u4", "u8", "f8")  # of the arrays of a batch
+
+
 class BatchBuilder:
     """Collector of rows for the next batch."""
 
@@ -114,18 +116,8 @@ class BatchBuilder:
 
     def take(self) -> OutcomeBatch:
         """Return the collected rows and start empty."""
-        keys, offsets, at, said, flags, withdrawn, hosts, modified = zip(*self._rows, strict=True)
-        batch = OutcomeBatch(
-            np.array(keys, np.uint64),
-            np.array(offsets, np.int64),
-            np.array(at, np.float64),
-            np.array(said, np.uint8),
-            np.array(flags, np.uint16),
-            np.array(withdrawn, np.uint32),
-            np.array(hosts, np.uint64),
-            np.array(modified, np.float64),
-            self._digests,
-        )
+        columns = zip(zip(*self._rows, strict=True), _TYPES, strict=True)
+        batch = OutcomeBatch._make([*(np.array(values, kind) for values, kind in columns), self._digests])
         self._rows, self._digests = [], {}
         return batch
 
@@ -207,16 +199,20 @@ HOST_FIELDS = [
 
 
 class TableUpdater:
-    """Updater of the tables; `digest_at` reads the digest of the row at an offset."""
+    """Tables of pages and hosts in memory, and their update by outcome rows."""
 
-    def __init__(self, pages: ColumnTable, hosts: ColumnTable, policy: PollingPolicy, digest_at: Callable[[int], str]):
-        self._pages, self._hosts, self._policy, self._digest_at = pages, hosts, policy, digest_at
+    def __init__(self, pages: ColumnTable, hosts: ColumnTable, policy: PollingPolicy):
+        self.pages, self.hosts, self._policy = pages, hosts, policy
         self.index = KeyIndex(pages.column("key"))
         self._host_index = KeyIndex(hosts.column("key"))
         flags = pages.column("flags")
         asked = pages.column("host")[flags & PageFlag.IN_FLIGHT != 0]
         self.in_flight_by_host: NDArray[np.int64] = np.bincount(asked, minlength=len(hosts)).astype(np.int64)
-        self.in_flight = len(asked)
+        self.in_flight = len(asked)  # polls
+
+    def row_at(self, offset: int) -> OutcomeRow:
+        """Row of the outcome log at `offset`."""
+        raise NotImplementedError
 
     def apply(self, batch: OutcomeBatch) -> None:
         rows = self._rows_of(batch)
@@ -240,17 +236,17 @@ class TableUpdater:
         by_arrival = np.argsort(at)
         keys, at = keys[by_arrival], entering[at[by_arrival]]
         batch.effects[at] |= np.uint8(RowEffect.STANDS)  # no earlier row stands
-        new = self._pages.add_rows(len(keys))
-        self._pages.put("key", new, keys)
-        self._pages.put("host", new, self._hosts_of(batch.hosts[at]))
-        self._pages.put("belief", new, change.empty_beliefs(len(new)))
-        self._pages.put("dated", new, change.empty_beliefs(len(new)))
-        self._pages.put("state", new, self._policy.begin(len(new)))
+        new = self.pages.add_rows(len(keys))
+        self.pages.put("key", new, keys)
+        self.pages.put("host", new, self._hosts_of(batch.hosts[at]))
+        self.pages.put("belief", new, change.empty_beliefs(len(new)))
+        self.pages.put("dated", new, change.empty_beliefs(len(new)))
+        self.pages.put("state", new, self._policy.begin(len(new)))
         self.index.add(keys, new)
         unknown = np.flatnonzero(rows < 0)
         found = self.index.find(batch.keys[unknown])
         # Rows of a URL before the row that adds it do not count.
-        entered_at = np.full(len(self._pages) - int(new[0]), 0, np.int64)
+        entered_at = np.full(len(self.pages) - int(new[0]), 0, np.int64)
         entered_at[new - new[0]] = at
         early = (found < 0) | (unknown < entered_at[np.maximum(found - new[0], 0)])
         rows[unknown] = np.where(early, -1, found)
@@ -262,8 +258,8 @@ class TableUpdater:
         if len(unknown):
             fresh, at = np.unique(keys[unknown], return_index=True)
             fresh = fresh[np.argsort(at)]
-            rows = self._hosts.add_rows(len(fresh))
-            self._hosts.put("key", rows, fresh)
+            rows = self.hosts.add_rows(len(fresh))
+            self.hosts.put("key", rows, fresh)
             self._host_index.add(fresh, rows)
             more = np.zeros(len(rows), np.int64)
             self.in_flight_by_host = np.concatenate([self.in_flight_by_host, more])
@@ -272,11 +268,12 @@ class TableUpdater:
 
     def _round(self, rows: Rows, places: NDArray[np.intp], batch: OutcomeBatch) -> None:
         """Apply at most one row per page."""
-        pages, said, now = self._pages, batch.effects[places], batch.at[places]
+        pages, said, now = self.pages, batch.effects[places], batch.at[places]
         flags, told = pages.take("flags", rows), batch.flags[places]
         taken_back = said & RowEffect.TAKEN_BACK != 0
-        pages.put("flags", rows[taken_back], _absent(flags[taken_back]))
         if taken_back.any():
+            failed = taken_back & (flags & (PageFlag.FAILED | PageFlag.REFUSED) != 0)
+            pages.put("flags", rows[failed], flags[failed] | np.uint16(PageFlag.ABSENT))
             rest = ~taken_back
             rows, places, said, now = rows[rest], places[rest], said[rest], now[rest]
             flags, told = flags[rest], told[rest]
@@ -292,7 +289,7 @@ class TableUpdater:
         hinted = teaches & (flags & PageFlag.HINTED != 0)
         if hinted.any():
             self._prove(rows[hinted], changed[hinted])
-        self._answered(rows[polled & (flags & PageFlag.IN_FLIGHT != 0)])
+        self._count_arrived(rows[polled & (flags & PageFlag.IN_FLIGHT != 0)])
         pages.put("flags", rows, _flags_after(flags, told, polled, look, stands))
         # A refusal shows nothing about the page: the earlier copy is still what a reader saw last.
         told_of = look | (stands & (looked == 0))
@@ -319,13 +316,13 @@ class TableUpdater:
         asked = teaches & (said & RowEffect.COMPARE_DIGEST != 0)
         changed |= asked & (flags & NOT_A_PAGE != 0)
         unclear = np.flatnonzero(asked & (flags & NOT_A_PAGE == 0))
-        for place, offset in zip(unclear, self._pages.take("standing", rows[unclear]).tolist(), strict=True):
-            changed[place] = self._digest_at(offset) != digests[int(places[place])]
+        for place, offset in zip(unclear, self.pages.take("standing", rows[unclear]).tolist(), strict=True):
+            changed[place] = self.row_at(offset).digest != digests[int(places[place])]
         return changed
 
     def _begin_again(self, rows: Rows, withdrawn: NDArray[np.uint32]) -> None:
         """Reset the learned state of pages whose earlier changes were withdrawn as noise."""
-        pages, again = self._pages, rows[withdrawn > 0]
+        pages, again = self.pages, rows[withdrawn > 0]
         if len(again):
             for name in ("belief", "dated"):
                 pages.put(name, again, change.empty_beliefs(len(again)))
@@ -339,51 +336,39 @@ class TableUpdater:
         told = np.flatnonzero(~np.isnan(ages))
         if len(told):
             rows, ages = rows[told], ages[told]
-            before, unseen = self._pages.take("dated", rows), np.full(len(rows), np.inf)
-            self._pages.put("dated", rows, change.update_beliefs(before, unseen, np.ones(len(rows), bool), ages))
+            before, unseen = self.pages.take("dated", rows), np.full(len(rows), np.inf)
+            self.pages.put("dated", rows, change.update_beliefs(before, unseen, np.ones(len(rows), bool), ages))
 
     def _teach(self, rows: Rows, gap: NDArray[np.float64], changed: Marks, told: server_dates.DateEvidence) -> None:
         if not len(rows):
             return
-        pages, policy, gap = self._pages, self._policy, np.maximum(gap, 0.0)
+        pages, policy, gap = self.pages, self._policy, np.maximum(gap, 0.0)
         belief, state = pages.take("belief", rows), pages.take("state", rows)
         pages.put("state", rows, policy.observe(state, belief, gap, changed))
         pages.put("belief", rows, change.update_beliefs(belief, gap, changed))
         pages.put("dated", rows, change.update_beliefs(pages.take("dated", rows), gap, changed, told.ages))
         pages.put("changes", rows, pages.take("changes", rows) + changed.astype(np.uint32))
-        server_dates.count_dates(self._hosts, pages.take("host", rows).astype(np.int64), told)
+        server_dates.count_dates(self.hosts, pages.take("host", rows).astype(np.int64), told)
 
     def _prove(self, rows: Rows, changed: Marks) -> None:
         """Update the trust in hosts whose hinted pages were polled."""
-        numbers = self._pages.take("host", rows).astype(np.int64)
+        numbers = self.pages.take("host", rows).astype(np.int64)
         for number, right in zip(numbers.tolist(), changed.tolist(), strict=True):
             host = np.array([number])
-            trust = change.Trust(*self._hosts.take("trust", host)[0].tolist()).observe(right)
-            self._hosts.put("trust", host, [[trust.right, trust.wrong]])
+            trust = change.Trust(*self.hosts.take("trust", host)[0].tolist()).observe(right)
+            self.hosts.put("trust", host, [[trust.right, trust.wrong]])
 
     def mark_in_flight(self, rows: Rows) -> None:
         """Mark polls of these pages as in flight; the pages are not due until their rows arrive."""
-        flags = self._pages.take("flags", rows)
-        self._pages.put("flags", rows, flags | np.uint16(PageFlag.IN_FLIGHT))
+        flags = self.pages.take("flags", rows)
+        self.pages.put("flags", rows, flags | np.uint16(PageFlag.IN_FLIGHT))
         fresh = rows[flags & PageFlag.IN_FLIGHT == 0]
-        np.add.at(self.in_flight_by_host, self._pages.take("host", fresh), 1)
+        np.add.at(self.in_flight_by_host, self.pages.take("host", fresh), 1)
         self.in_flight += len(fresh)
 
-    def clear_in_flight(self, rows: Rows) -> None:
-        """Mark polls of these pages as no longer in flight."""
-        flags = self._pages.take("flags", rows)
-        self._pages.put("flags", rows, flags & ~np.uint16(PageFlag.IN_FLIGHT))
-        self._answered(rows[flags & PageFlag.IN_FLIGHT != 0])
-
-    def _answered(self, rows: Rows) -> None:
-        np.subtract.at(self.in_flight_by_host, self._pages.take("host", rows), 1)
+    def _count_arrived(self, rows: Rows) -> None:
+        np.subtract.at(self.in_flight_by_host, self.pages.take("host", rows), 1)
         self.in_flight -= len(rows)
-
-
-def _absent(flags: NDArray[np.uint16]) -> NDArray[np.uint16]:
-    """Mark failed pages as absent; the other pages keep their flags."""
-    failed = flags & (PageFlag.FAILED | PageFlag.REFUSED) != 0
-    return np.where(failed, flags | np.uint16(PageFlag.ABSENT), flags)
 
 
 def _flags_after(

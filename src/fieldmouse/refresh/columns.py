@@ -53,12 +53,6 @@ class ColumnTable:
     def __len__(self) -> int:
         return self._count
 
-    @property
-    def bytes(self) -> int:
-        """Memory of the columns, mapped memory included."""
-        columns = (column.nbytes for part in (self._held, self._grown) for column in part.values())
-        return sum(columns) + self._changed.nbytes
-
     def add_rows(self, number: int) -> Rows:
         """Add rows of zeros and return their numbers."""
         first = self._count
@@ -135,11 +129,6 @@ class KeyIndex:
         self._keys: Keys = keys[order]
         self._rows = order.astype(np.uint32)
         self._late: dict[int, int] = {}
-
-    @property
-    def bytes(self) -> int:
-        """Memory of the sorted part."""
-        return self._keys.nbytes + self._rows.nbytes
 
     def find(self, keys: Keys) -> Rows:
         """Row of each key; -1 if the key is unknown."""

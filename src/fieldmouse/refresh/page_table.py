@@ -12,9 +12,8 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -24,14 +23,7 @@ from fieldmouse.errors import DamagedFile, MissingFile
 from fieldmouse.policy import change
 from fieldmouse.policy.polling import registry
 from fieldmouse.policy.polling.interface import PollingPolicy
-from fieldmouse.refresh.apply_outcomes import (
-    HOST_FIELDS,
-    BatchBuilder,
-    PageFlag,
-    TableUpdater,
-    is_unplanned,
-    page_fields,
-)
+from fieldmouse.refresh.apply_outcomes import HOST_FIELDS, BatchBuilder, PageFlag, TableUpdater, page_fields
 from fieldmouse.refresh.columns import Column, ColumnTable, Field, Rows
 from fieldmouse.refresh.server_dates import reliable_hosts
 from fieldmouse.refresh.table_files import TableFiles, TablesState, read_tables, unused_serial
@@ -60,18 +52,10 @@ class PageTableState(msgspec.Struct, frozen=True, array_like=True):
     purse: BucketState = BucketState()
 
 
-class OpenedTables(NamedTuple):
-    """Opened tables and the state to continue from."""
-
-    state: PageTableState
-    pages: ColumnTable
-    hosts: ColumnTable
-
-
 def open_tables(
     home: CrawlDir, last: Checkpoint | None, policy: PollingPolicy, named: str, *, onlooker: bool = False
-) -> OpenedTables:
-    """Open the tables of a checkpoint; empty tables if there are none or they cannot be read.
+) -> tuple[PageTableState, ColumnTable, ColumnTable]:
+    """Open the tables of pages and hosts of a checkpoint; empty ones if there are none or they cannot be read.
 
     With `onlooker`, raise `MissingFile` if a running crawl has since deleted a file.
     """
@@ -92,16 +76,17 @@ def open_tables(
             log.warning("%s; all that the ledger knew is read again from `outcomes.log`", trouble)
     layout = {"pages": page_fields(policy), "hosts": HOST_FIELDS}
     pages, hosts = (ColumnTable(fields) for fields in layout.values())
-    return OpenedTables(PageTableState(TablesState(layout, unused_serial(home / PAGE_TABLE)), 0, named), pages, hosts)
+    return PageTableState(TablesState(layout, unused_serial(home / PAGE_TABLE)), 0, named), pages, hosts
 
 
 def has_newer_checkpoint(home: CrawlDir, last: Checkpoint) -> bool:
-    """Whether there is a newer checkpoint."""
     newest = read_checkpoint(home)
     return newest is not None and newest.at != last.at
 
 
-def _fitted(state: PageTableState, tables: dict[str, ColumnTable], policy: PollingPolicy, named: str) -> OpenedTables:
+def _fitted(
+    state: PageTableState, tables: dict[str, ColumnTable], policy: PollingPolicy, named: str
+) -> tuple[PageTableState, ColumnTable, ColumnTable]:
     """Convert the tables to the columns of this policy; those of another policy are dropped."""
     pages, hosts, fields = tables["pages"], tables["hosts"], page_fields(policy)
     if state.policy != named or list(pages.fields) != fields or list(hosts.fields) != HOST_FIELDS:
@@ -113,7 +98,7 @@ def _fitted(state: PageTableState, tables: dict[str, ColumnTable], policy: Polli
         hosts = ColumnTable(HOST_FIELDS, {"dates": np.zeros((len(hosts), 2), np.float32)} | _held(hosts))
         # The log cannot express that all rows are different: the next seal writes all of them.
         state = msgspec.structs.replace(state, tables=msgspec.structs.replace(state.tables, layout={}))
-    return OpenedTables(state, pages, hosts)
+    return state, pages, hosts
 
 
 def _held(table: ColumnTable) -> dict[str, Column]:
@@ -133,7 +118,7 @@ _BATCH = 8192
 _decode = msgspec.msgpack.Decoder(OutcomeRow).decode
 
 
-class PageTable:
+class PageTable(TableUpdater):
     """Table of pages and hosts. Not thread-safe.
 
     The checkpoint stores the policy's name: a different policy starts with its own columns.
@@ -141,22 +126,21 @@ class PageTable:
 
     name = PAGE_TABLE
 
-    def __init__(self, home: CrawlDir, opened: OpenedTables, policy: PollingPolicy, named: str, *, readable: int):
-        """Wrap opened tables for reading up to `readable` bytes of the outcome log; to write, use `open`."""
-        self._home, self._policy, self._named = home, policy, named
-        self._pages, self._hosts = opened.pages, opened.hosts
-        self._cursor, self.budget, self.bucket_state = (opened.state.cursor, opened.state.budget, opened.state.purse)
-        self._outcomes, self._readable = -1, readable
-        self._fold = TableUpdater(self._pages, self._hosts, policy, lambda offset: self.row_at(offset).digest)
-        self._files: TableFiles | None = None
+    def __init__(
+        self, home: CrawlDir, last: Checkpoint | None, *, policy: PollingPolicy, named: str, onlooker: bool = False
+    ):
+        """Open the table of the last checkpoint, or an empty one; changes nothing on disk.
 
-    @classmethod
-    def open(cls, home: CrawlDir, last: Checkpoint | None, *, policy: PollingPolicy, named: str) -> PageTable:
-        """Open the table of the last checkpoint, or an empty one; changes nothing on disk."""
-        opened = open_tables(home, last, policy, named)
-        ledger = cls(home, opened, policy, named, readable=sealed_outcomes(last))
-        ledger._files = TableFiles(home / PAGE_TABLE, opened.state.tables)
-        return ledger
+        An `onlooker` only reads: the crawl may be running.
+        """
+        state, pages, hosts = open_tables(home, last, policy, named, onlooker=onlooker)
+        super().__init__(pages, hosts, policy)
+        self._home, self._named, self._path = home, named, home / "outcomes.log"
+        self.key_seed = home.identity.key_seed  # secret seed of the keys: see `key_of`
+        self.cursor = state.cursor  # bytes of the outcome log that have been applied
+        self.budget, self.bucket_state = state.budget, state.purse
+        self._outcomes, self._readable = -1, sealed_outcomes(last)
+        self._files = None if onlooker else TableFiles(home / PAGE_TABLE, state.tables)
 
     # -- checkpoint part
 
@@ -168,8 +152,8 @@ class PageTable:
 
     def seal(self) -> Sealed[PageTableState]:
         assert self._files is not None
-        tables, paths = self._files.seal({"pages": self._pages, "hosts": self._hosts})
-        return Sealed(PageTableState(tables, self._cursor, self._named, self.budget, self.bucket_state), paths)
+        tables, paths = self._files.seal({"pages": self.pages, "hosts": self.hosts})
+        return Sealed(PageTableState(tables, self.cursor, self._named, self.budget, self.bucket_state), paths)
 
     def committed(self) -> None:
         assert self._files is not None
@@ -187,24 +171,19 @@ class PageTable:
     def catch_up(self, length: int) -> int:
         """Apply the outcome log up to `length`, which must be durable; return the number of rows."""
         self._readable = max(self._readable, length)
-        if self._cursor >= length:
+        if self.cursor >= length:
             return 0
         builder, count = BatchBuilder(self.key_seed), 0
-        for offset, record in records(self._path, start=self._cursor, length=length):
+        for offset, record in records(self._path, start=self.cursor, length=length):
             builder.add(offset, record)
             count += 1
             if len(builder) >= _BATCH:
-                self._fold.apply(builder.take())
-                self._cursor = offset + FRAME.size + len(record)
+                self.apply(builder.take())
+                self.cursor = offset + FRAME.size + len(record)
         if len(builder):
-            self._fold.apply(builder.take())
-        self._cursor = length
+            self.apply(builder.take())
+        self.cursor = length
         return count
-
-    @property
-    def cursor(self) -> int:
-        """Bytes of the outcome log that have been applied."""
-        return self._cursor
 
     def row_at(self, offset: int) -> OutcomeRow:
         """Row of the outcome log at `offset`."""
@@ -212,86 +191,33 @@ class PageTable:
             self._outcomes = os.open(self._path, os.O_RDONLY)
         return decode_record(self._path, _decode, record_at(self._outcomes, self._path, offset, self._readable))
 
-    @property
-    def _path(self) -> Path:
-        return self._home / "outcomes.log"
-
     # -- queries
 
     def __len__(self) -> int:
         """URLs that may be polled, pages or not."""
-        return len(self._pages)
-
-    @property
-    def host_count(self) -> int:
-        return len(self._hosts)
-
-    @property
-    def host_keys(self) -> NDArray[np.uint64]:
-        """Key of each host, by host number."""
-        keys: NDArray[np.uint64] = self._hosts.column("key")
-        return keys
-
-    @property
-    def page_count(self) -> int:
-        """Number of pages with a valid copy, without sitemaps and feeds."""
-        flags = self.column("flags")
-        return int(np.count_nonzero(~is_unplanned(flags) & (flags & PageFlag.SIGNAL == 0)))
-
-    @property
-    def polled_count(self) -> int:
-        """URLs that were polled at least once."""
-        return int(np.count_nonzero(self.column("polls")))
-
-    @property
-    def in_flight(self) -> int:
-        """Number of polls in flight."""
-        return self._fold.in_flight
-
-    @property
-    def in_flight_by_host(self) -> NDArray[np.int64]:
-        """Polls in flight by host number; read-only."""
-        return self._fold.in_flight_by_host
-
-    @property
-    def bytes(self) -> int:
-        """Memory of the columns and the key index; part of it is mapped and can be dropped."""
-        return self._pages.bytes + self._hosts.bytes + self._fold.index.bytes
-
-    @property
-    def fields(self) -> Sequence[Field]:
-        return self._pages.fields
+        return len(self.pages)
 
     def column(self, name: str) -> Column:
         """Column of all pages, read-only; `page_fields` lists the names."""
-        return self._pages.column(name)
+        return self.pages.column(name)
 
     def take(self, name: str, rows: Rows) -> Column:
         """Copy of some rows of a column."""
-        return self._pages.take(name, rows)
+        return self.pages.take(name, rows)
 
     def find(self, url: str) -> int | None:
         """Row of a URL, or None if it is unknown."""
-        row = int(self.rows_of(np.array([key_of(url, self.key_seed)], np.uint64))[0])
+        row = int(self.index.find(np.array([key_of(url, self.key_seed)], np.uint64))[0])
         return row if row >= 0 else None
-
-    def rows_of(self, keys: NDArray[np.uint64]) -> Rows:
-        """Row of each key; -1 if it is unknown."""
-        return self._fold.index.find(keys)
-
-    @property
-    def key_seed(self) -> int:
-        """Secret seed of the keys: see `key_of`."""
-        return self._home.identity.key_seed
 
     def hint_weights(self) -> NDArray[np.float64]:
         """Weight of hints about the pages of each host, from 0 to 1."""
-        return change.trust_weight(*self._hosts.column("trust").T)
+        return change.trust_weight(*self.hosts.column("trust").T)
 
     def beliefs(self, rows: Rows) -> NDArray[np.float32]:
         """Belief about the change rate of these pages, with dates where the host's dates count."""
         belief = self.take("belief", rows)
-        counts = reliable_hosts(self._hosts)[self.take("host", rows)]
+        counts = reliable_hosts(self.hosts)[self.take("host", rows)]
         if counts.any():
             belief[counts] = self.take("dated", rows[counts])
         return belief
@@ -304,15 +230,12 @@ class PageTable:
 
     # -- updates
 
-    def mark_in_flight(self, rows: Rows) -> None:
-        """Mark polls of these pages as in flight; the pages are not due until their rows arrive."""
-        self._fold.mark_in_flight(rows)
-
     def clear_in_flight(self, keep: Callable[[OutcomeRow], bool] = lambda row: False) -> int:
         """Mark lost polls as no longer in flight, except those to `keep`; return their number."""
         asked = np.flatnonzero(self.column("flags") & PageFlag.IN_FLIGHT)
         lost = np.array([number for number, row in self.standing_rows(asked) if not keep(row)], np.int64)
-        self._fold.clear_in_flight(lost)
+        self.clear_flag(lost, PageFlag.IN_FLIGHT)
+        self._count_arrived(lost)
         return len(lost)
 
     def limit_times(self, now: float, round_began: float) -> None:
@@ -328,23 +251,19 @@ class PageTable:
                 limited = np.full(len(rows), now)
                 if name == "tried":
                     limited[times[rows] < round_began] = np.nextafter(now, 0.0)
-                self._pages.put(name, rows, limited)
+                self.pages.put(name, rows, limited)
 
     def set_flag(self, rows: Rows, flag: PageFlag) -> None:
         """Set a flag of these pages."""
-        self._pages.put("flags", rows, self.take("flags", rows) | np.uint16(flag))
+        self.pages.put("flags", rows, self.take("flags", rows) | np.uint16(flag))
 
     def clear_flag(self, rows: Rows, flag: PageFlag) -> None:
         """Clear a flag of these pages."""
-        self._pages.put("flags", rows, self.take("flags", rows) & ~np.uint16(flag))
+        self.pages.put("flags", rows, self.take("flags", rows) & ~np.uint16(flag))
 
-    def set_budget(self, budget: float | None) -> None:
-        """Record the budget of the plan, for readers of the table."""
-        self.budget = budget
-
-    def set_bucket_state(self, purse: BucketState) -> None:
-        """Record the state of the token bucket."""
-        self.bucket_state = purse
+    def record_budget(self, budget: float | None, purse: BucketState) -> None:
+        """Record the budget of the plan and the state of the token bucket, for readers of the table."""
+        self.budget, self.bucket_state = budget, purse
 
 
 DEFAULT_POLICY = "uniform"
@@ -358,19 +277,16 @@ def read_page_table(home: CrawlDir, last: Checkpoint | None, *, policy: PollingP
     """
     named = sealed_policy(last)
     policy = policy or registry.create_policy(named)
-    opened = open_tables(home, last, policy, named, onlooker=True)
-    ledger = PageTable(home, opened, policy, named, readable=sealed_outcomes(last))
+    ledger = PageTable(home, last, policy=policy, named=named, onlooker=True)
     ledger.catch_up(sealed_outcomes(last))
     return ledger
 
 
 def sealed_policy(last: Checkpoint | None) -> str:
     """Name of the policy whose columns the table has."""
-    return (
-        last.state(PAGE_TABLE, PageTableState).policy
-        if last is not None and PAGE_TABLE in last.parts
-        else DEFAULT_POLICY
-    )
+    if last is None or PAGE_TABLE not in last.parts:
+        return DEFAULT_POLICY
+    return last.state(PAGE_TABLE, PageTableState).policy
 
 
 def check_page_table(home: CrawlDir, last: Checkpoint) -> int:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from contextlib import suppress
 
 import numpy as np
 
@@ -10,25 +11,21 @@ from fieldmouse.errors import DamagedFile
 from fieldmouse.refresh.apply_outcomes import PageFlag
 from fieldmouse.refresh.columns import Rows
 from fieldmouse.refresh.page_table import PageTable
-from fieldmouse.types.outcome import ContentChange, OutcomeRow
+from fieldmouse.types.outcome import ContentChange, OutcomeRow, Response
 from fieldmouse.types.reason import OutcomeKind
 from fieldmouse.types.request import Origin, Request, RequestKind
 
-#: Headers of the response at a WARC file and offset, names in lower case; empty if it cannot be read.
-ReadHeaders = Callable[[str, int], Mapping[str, str]]
+#: Reader of the response at a WARC file and offset; its body is still content-encoded.
+ReadResponse = Callable[[str, int], Response]
 
 _COPIES = frozenset((OutcomeKind.PAGE, OutcomeKind.UNCHANGED))
 
 
-def _no_headers(warc: str, offset: int) -> Mapping[str, str]:
-    return {}
-
-
 class PollRequestBuilder:
-    """Builder of poll requests; `read_headers` supplies validators of pages stored before rows kept them."""
+    """Builder of poll requests; `read_answer` supplies validators of pages stored before rows kept them."""
 
-    def __init__(self, ledger: PageTable, read_headers: ReadHeaders = _no_headers):
-        self._ledger, self._read_headers = ledger, read_headers
+    def __init__(self, ledger: PageTable, read_answer: ReadResponse | None = None):
+        self._ledger, self._read_answer = ledger, read_answer
 
     def requests(self, rows: Rows) -> list[Request]:
         """Poll request for each of these pages."""
@@ -73,13 +70,11 @@ class PollRequestBuilder:
 
     def _from_archive(self, number: int, row: OutcomeRow) -> tuple[str, str]:
         """Validators from the archive, for a row without any; if there are none, set `NO_VALIDATORS`."""
-        headers: Mapping[str, str] = {}
-        if row.warc:
-            try:
-                headers = self._read_headers(row.warc, row.offset)
-            except (OSError, ValueError, KeyError, DamagedFile):
-                headers = {}  # poll without validators
-        etag, last_modified = headers.get("etag", ""), headers.get("last-modified", "")
+        etag = last_modified = ""
+        if row.warc and self._read_answer is not None:
+            with suppress(OSError, ValueError, KeyError, DamagedFile):  # poll without validators
+                answer = self._read_answer(row.warc, row.offset)
+                etag, last_modified = answer.header("etag"), answer.header("last-modified")
         if not (etag or last_modified):
             self._ledger.set_flag(np.array([number]), PageFlag.NO_VALIDATORS)
         return etag, last_modified

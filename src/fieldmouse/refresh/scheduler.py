@@ -16,7 +16,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,8 +25,8 @@ from fieldmouse.policy.polling.interface import PollingPolicy
 from fieldmouse.refresh.apply_outcomes import PageFlag, is_unplanned
 from fieldmouse.refresh.columns import Rows
 from fieldmouse.refresh.page_table import PageTable
-from fieldmouse.refresh.poll_requests import PollRequestBuilder, ReadHeaders
-from fieldmouse.refresh.sitemap_hints import HintReader, ReadResponse, freshness_weights
+from fieldmouse.refresh.poll_requests import PollRequestBuilder, ReadResponse
+from fieldmouse.refresh.sitemap_hints import HintReader, freshness_weights
 from fieldmouse.refresh.token_bucket import TokenBucket
 from fieldmouse.types.request import Request
 
@@ -39,23 +38,11 @@ _BLOCK = 1 << 16
 _BUSY = PageFlag.IN_FLIGHT | PageFlag.ABSENT
 
 
-class PageBlock(NamedTuple):
-    """Block of consecutive pages."""
-
-    rows: Rows
-    flags: NDArray[np.uint16]
-    hosts: NDArray[np.uint32]
-
-    def may_poll(self, open_hosts: Marks) -> Marks:
-        """Mask of the pages that may be asked, given a mask of the hosts that may be asked."""
-        free: Marks = (self.flags & _BUSY == 0) & open_hosts[self.hosts]
-        return free
-
-
-def page_blocks(ledger: PageTable) -> Iterator[PageBlock]:
+def pollable_pages(ledger: PageTable, open_hosts: Marks) -> Iterator[Rows]:
+    """Pages that may be polled, a block at a time, given a mask of the hosts that may be polled."""
     for start in range(0, len(ledger), _BLOCK):
         rows = np.arange(start, min(start + _BLOCK, len(ledger)))
-        yield PageBlock(rows, ledger.take("flags", rows), ledger.take("host", rows))
+        yield rows[(ledger.take("flags", rows) & _BUSY == 0) & open_hosts[ledger.take("host", rows)]]
 
 
 def poll_waits(ledger: PageTable, rows: Rows, rates: Reals, trust: Reals) -> Reals:
@@ -138,8 +125,6 @@ class DueCandidates:
         return DueQueue(self._rows, ledger.take("host", self._rows), self._due, until, cut=self._cut)
 
 
-Mask = NDArray[np.bool_]
-
 RETRY_INTERVAL = 7 * 86_400.0
 _PATIENT = 15.0  # seconds of a host's polls that may be in flight
 _FEWEST = 8  # polls of a host that may be in flight, however slow it is
@@ -157,7 +142,8 @@ class PollScheduler:
     last_round: pages last tried before this time were postponed by the round that began then; they come
     first.
     retry: seconds between two polls of a page that is gone, moved, failed or refused.
-    read_answer: reads polled sitemaps and feeds from the archive; None: they are not read.
+    read_answer: reads a stored response from the archive: polled sitemaps and feeds, and validators of pages
+    stored before rows kept them; None: these are not read.
     pool: runs planning in the background; None: planning blocks the caller.
     """
 
@@ -172,7 +158,6 @@ class PollScheduler:
         once_since: float | None = None,
         last_round: float = 0.0,
         retry: float = RETRY_INTERVAL,
-        read_headers: ReadHeaders | None = None,
         read_answer: ReadResponse | None = None,
         pool: Executor | None = None,
     ):
@@ -181,7 +166,7 @@ class PollScheduler:
         self._host_rate, self._since, self._retry, self._pool = host_rate, once_since, retry, pool
         self._most_open = host_open or max(_FEWEST, math.ceil(_PATIENT * (host_rate or 0.0)))
         self._bucket = TokenBucket(budget, ledger.bucket_state)
-        self._polls = PollRequestBuilder(ledger, read_headers) if read_headers else PollRequestBuilder(ledger)
+        self._polls = PollRequestBuilder(ledger, read_answer)
         self._signals = HintReader(ledger, read_answer, pool) if read_answer else None
         self._rates: Reals = np.empty(0)  # in a round: the priority of each page
         self._planned_at, self._planned_from, self._planned_for = -math.inf, -1, budget
@@ -189,8 +174,7 @@ class PollScheduler:
         self._line = EMPTY_QUEUE
         self._left, self._counted_at = 0, -1
         self._met: Reals = np.empty(0)  # in a round: last try of each page when the scheduler first saw it
-        ledger.set_budget(budget)
-        ledger.set_bucket_state(self._bucket.state)
+        ledger.record_budget(budget, self._bucket.state)
 
     def set_budget(self, budget: float, now: float) -> None:
         """Change the budget, for a crawl that shares a budget with others."""
@@ -198,7 +182,7 @@ class PollScheduler:
             return
         self._bucket.set_rate(budget, now)
         self._budget = budget
-        self._ledger.set_budget(budget)
+        self._ledger.record_budget(budget, self._bucket.state)
         if self._planned_for is None or abs(budget - self._planned_for) > _ANOTHER * self._planned_for:
             self._planned_from = -1  # forces a new plan even if nothing was learned
 
@@ -216,7 +200,7 @@ class PollScheduler:
             links += self.poll_now(rows)
             if not self._line.exhausted:
                 break
-        self._ledger.set_bucket_state(self._bucket.state)
+        self._ledger.record_budget(self._budget, self._bucket.state)
         return links
 
     def poll_now(self, rows: Rows) -> list[Request]:
@@ -224,7 +208,7 @@ class PollScheduler:
         links = self._polls.requests(rows)
         self._ledger.mark_in_flight(rows)
         self._bucket.spend(len(links))
-        self._ledger.set_bucket_state(self._bucket.state)
+        self._ledger.record_budget(self._budget, self._bucket.state)
         return links
 
     def next_at(self, now: float) -> float | None:
@@ -249,10 +233,9 @@ class PollScheduler:
         if self._planning is not None:
             return True
         open_hosts = self._ledger.in_flight_by_host < self._most_open
-        rows = (block.rows[block.may_poll(open_hosts)] for block in page_blocks(self._ledger))
-        return any(self._untried(some).any() for some in rows)
+        return any(self._untried(rows).any() for rows in pollable_pages(self._ledger, open_hosts))
 
-    def _untried(self, rows: Rows) -> Mask:
+    def _untried(self, rows: Rows) -> Marks:
         """In a round: mask of the pages not yet tried in this round.
 
         A page tried in this run counts as tried whatever the clock said: with a clock set back, all pages
@@ -261,7 +244,7 @@ class PollScheduler:
         if len(self._ledger) > len(self._met):
             self._met = np.concatenate([self._met, self._ledger.column("tried")[len(self._met) :]])
         tried = self._ledger.take("tried", rows)
-        untried: Mask = (tried < self._since) & (tried == self._met[rows])
+        untried: Marks = (tried < self._since) & (tried == self._met[rows])
         return untried
 
     def rates(self) -> Reals:
@@ -304,7 +287,7 @@ class PollScheduler:
         hosts = ledger.take("host", planned).astype(np.int64)
         budget = self._budget
         if budget is None:
-            budget = host_rate * ledger.host_count if host_rate else float(count)
+            budget = host_rate * len(ledger.hosts) if host_rate else float(count)
         weight = freshness_weights(ledger)[planned] if self._signals is not None else None
         retrying = min(1 / self._retry, _SHARE * budget / max(1, int(np.count_nonzero(odd))))
 
@@ -343,8 +326,7 @@ class PollScheduler:
         # A host with enough polls in flight may answer at any moment, without notification.
         rest = now + _REST if open_hosts.all() else until
         found = DueCandidates()
-        for block in page_blocks(ledger):
-            rows = block.rows[block.may_poll(open_hosts)]
+        for rows in pollable_pages(ledger, open_hosts):
             if self._since is not None:
                 rows = rows[self._untried(rows)]
                 found.add(rows, rates[rows], np.full(len(rows), now))

@@ -9,7 +9,6 @@ have polled the page: sites that list everything as new every day soon lose thei
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from datetime import UTC, datetime
 from functools import partial
@@ -24,11 +23,9 @@ from fieldmouse.http.headers import parse_date
 from fieldmouse.parse.sitemap import read_sitemap
 from fieldmouse.refresh.apply_outcomes import PageFlag, is_unplanned
 from fieldmouse.refresh.page_table import PageTable
-from fieldmouse.types.outcome import OutcomeRow, Response
+from fieldmouse.refresh.poll_requests import ReadResponse
+from fieldmouse.types.outcome import OutcomeRow
 from fieldmouse.url import key_of
-
-#: Reader of the response at a WARC file and offset; its body is still content-encoded.
-ReadResponse = Callable[[str, int], Response]
 
 _AHEAD = 3600.0  # seconds by which a server's clock may be ahead
 MAX_WEIGHT = 10.0
@@ -74,7 +71,7 @@ class HintReader:
     def _take(self, number: int, hints: ChangeHints) -> bool:
         ledger = self._ledger
         ledger.clear_flag(np.array([number]), PageFlag.UNREAD)
-        rows = ledger.rows_of(hints.keys)
+        rows = ledger.index.find(hints.keys)
         told = np.zeros(len(ledger))
         known = rows >= 0
         np.maximum.at(told, rows[known], hints.changed_at[known])
@@ -128,7 +125,7 @@ def freshness_weights(ledger: PageTable) -> NDArray[np.float64]:
     """
     flags, hosts = ledger.column("flags"), ledger.column("host")
     signal = flags & PageFlag.SIGNAL != 0
-    listed = np.bincount(hosts[~signal & ~is_unplanned(flags)], minlength=ledger.host_count)
-    signals = np.maximum(np.bincount(hosts[signal], minlength=ledger.host_count), 1)
+    listed = np.bincount(hosts[~signal & ~is_unplanned(flags)], minlength=len(ledger.hosts))
+    signals = np.maximum(np.bincount(hosts[signal], minlength=len(ledger.hosts)), 1)
     worth = np.minimum(np.sqrt(1.0 + ledger.hint_weights() * listed / signals), MAX_WEIGHT)
     return np.where(signal, worth[hosts], 1.0)

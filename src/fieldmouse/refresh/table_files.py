@@ -17,7 +17,7 @@ import numpy as np
 
 from fieldmouse.errors import DamagedFile, MissingFile
 from fieldmouse.refresh.columns import Column, ColumnTable, Field, Rows
-from fieldmouse.storage.log import Log, decode_record, records
+from fieldmouse.storage.log import Log, SupersededFiles, decode_record, delete_unnamed, records
 
 _REWRITE_AT = 1 << 20
 _ROWS_AT_ONCE = 4096
@@ -55,16 +55,13 @@ class TableFiles:
     def __init__(self, directory: Path, state: TablesState):
         self._directory, self._state = directory, state
         self._log = Log(directory / log_file(state.serial), state.length)
-        self._superseded: list[Path] = []
-        self._sealed: list[Path] = []
+        self._superseded = SupersededFiles()
 
     def begin(self) -> None:
         """Truncate and delete everything written after the checkpoint."""
         kept = {snapshot_file(self._state.serial), log_file(self._state.serial)}
         for pattern in ("pages-*.columns", "pages-*.log"):
-            for path in self._directory.glob(pattern):
-                if path.name not in kept:
-                    path.unlink()
+            delete_unnamed(self._directory, pattern, kept)
         self._log.begin()
 
     def seal(self, tables: Tables) -> tuple[TablesState, list[Path]]:
@@ -77,16 +74,15 @@ class TableFiles:
             self._rewrite(tables, layout)
         else:
             for name, rows in changed.items():
-                self._append(name, tables[name], rows)
+                self._append_rows(name, tables[name], rows)
         self._state = msgspec.structs.replace(self._state, length=self._log.flush())
-        self._sealed += self._superseded
-        self._superseded = []
+        self._superseded.seal()
         paths = [self._log.path]
         if self._state.sums:
             paths.append(self._directory / snapshot_file(self._state.serial))
         return self._state, paths
 
-    def _append(self, name: str, table: ColumnTable, changed: Rows) -> None:
+    def _append_rows(self, name: str, table: ColumnTable, changed: Rows) -> None:
         for start in range(0, len(changed), _ROWS_AT_ONCE):
             rows = changed[start : start + _ROWS_AT_ONCE]
             columns = [table.take(field.name, rows).tobytes() for field in table.fields]
@@ -94,7 +90,7 @@ class TableFiles:
 
     def _rewrite(self, tables: Tables, layout: Layout) -> None:
         old = self._state.serial
-        self._superseded += [self._directory / log_file(old), self._directory / snapshot_file(old)]
+        self._superseded.add((self._directory / log_file(old), self._directory / snapshot_file(old)))
         self._log.close()
         path = self._directory / snapshot_file(old + 1)
         with path.open("wb") as file:
@@ -106,9 +102,7 @@ class TableFiles:
             tables[name].replace_columns(held)
 
     def committed(self) -> None:
-        for path in self._sealed:
-            path.unlink(missing_ok=True)
-        self._sealed = []
+        self._superseded.committed()
 
     def close(self) -> None:
         self._log.close()
@@ -140,7 +134,7 @@ def _read_snapshot(directory: Path, state: TablesState) -> dict[str, ColumnTable
     mapped, sums = _map_snapshot(directory, state), iter(state.sums)
     for name, held in mapped.items():
         for column in held:
-            if _sum(held[column]) != next(sums, None):
+            if zlib.crc32(_buffer(held[column])) != next(sums, None):
                 path = directory / snapshot_file(state.serial)
                 raise DamagedFile(path, f"the column `{column}` of its {name} does not match its checksum")
     return {name: ColumnTable(fields, mapped[name]) for name, fields in state.layout.items()}
@@ -176,10 +170,6 @@ def _write(file: BinaryIO, column: Column) -> int:
     file.write(whole)
     file.write(bytes(_padded(len(whole)) - len(whole)))
     return zlib.crc32(whole)
-
-
-def _sum(column: Column) -> int:
-    return zlib.crc32(_buffer(column))
 
 
 def _buffer(column: Column) -> memoryview:

@@ -283,7 +283,7 @@ class RobotsTxt:
             text = text.decode("utf-16", "replace").encode()
         if cut:
             text = text[: max(text.rfind(b"\n"), text.rfind(b"\r")) + 1]
-        return _Reader(product.partition("/")[0].strip().lower()).read(text)
+        return _parse_lines(text, product.partition("/")[0].strip().lower())
 
     def to_bytes(self) -> bytes:
         r"""Return an equivalent robots.txt for all crawlers; b"" if it would have to omit a rule.
@@ -320,74 +320,59 @@ RobotsTxt.ALLOW_ALL = RobotsTxt(RuleSet([]))
 RobotsTxt.DENY_ALL = RobotsTxt(RuleSet([PathRule.parse("/", allow=False)]))
 
 
-class _Reader:
-    """Line parser that keeps the rules for us and for all crawlers."""
+class _Group:
+    """The rules and the delay for us, or for all crawlers."""
 
-    def __init__(self, product: str):
-        self._product = product
-        self._ours: list[PathRule | None] | None = None  # None until a group names us
-        self._everybodys: list[PathRule | None] = []
-        self._our_delay: float | None = None
-        self._everybodys_delay: float | None = None
+    def __init__(self) -> None:
+        self.rules: list[PathRule | None] = []
+        self.delay: float | None = None
 
-    def read(self, text: bytes) -> RobotsTxt:
-        for_us = for_all = False  # whether the current group applies to us, to all
-        names_may_follow = False
-        sitemaps: dict[str, None] = {}
-        for line in text.splitlines():  # of bytes: only CR, LF or CRLF end a line
-            line = line.partition(b"#")[0]
-            match = _line(line)
-            if match is None:
-                continue
-            kind, value = match.lastgroup, line[match.end() :]
-            if kind == "agent":
-                if not names_may_follow:
-                    for_us = for_all = False
-                    names_may_follow = True
-                name = value.decode("latin-1").strip().lower()
-                if name == "*" or name.startswith(("* ", "*\t")):
-                    for_all = True
-                elif self._means_us(name):
-                    for_us = True
-                    self._ours = self._ours or []
-            elif kind == "sitemap":
-                if len(sitemaps) < MAX_SITEMAPS and (url := _stripped(value).decode("utf-8", "replace")):
-                    sitemaps[url] = None
-            elif kind == "delay":
-                self._note_delay(value, for_us, for_all)
-            else:
-                names_may_follow = False
-                if for_us or for_all:
-                    self._note(value, kind == "allow", for_us, for_all)
-        if self._ours is not None:
-            return RobotsTxt(RuleSet(self._ours), self._our_delay, tuple(sitemaps))
-        return RobotsTxt(RuleSet(self._everybodys), self._everybodys_delay, tuple(sitemaps))
 
-    def _means_us(self, name: str) -> bool:
-        tokens = (_token(name), _longer_token(name))
-        return any(match is not None and match[0] == self._product for match in tokens)
+def _parse_lines(text: bytes, product: str) -> RobotsTxt:
+    ours, everybodys = _Group(), _Group()
+    are_we_named = names_may_follow = False
+    current: set[_Group] = set()  # those that the lines of the current group apply to
+    sitemaps: dict[str, None] = {}
+    for line in text.splitlines():  # of bytes: only CR, LF or CRLF end a line
+        line = line.partition(b"#")[0]
+        match = _line(line)
+        if match is None:
+            continue
+        kind, value = match.lastgroup, line[match.end() :]
+        if kind == "agent":
+            if not names_may_follow:
+                current, names_may_follow = set(), True
+            name = value.decode("latin-1").strip().lower()
+            if name == "*" or name.startswith(("* ", "*\t")):
+                current.add(everybodys)
+            elif any(match is not None and match[0] == product for match in (_token(name), _longer_token(name))):
+                are_we_named = True
+                current.add(ours)
+        elif kind == "sitemap":
+            if len(sitemaps) < MAX_SITEMAPS and (url := _stripped(value).decode("utf-8", "replace")):
+                sitemaps[url] = None
+        elif kind == "delay":
+            seconds = _seconds(_stripped(value).decode("latin-1"))
+            if seconds is not None:
+                for group in current:
+                    group.delay = max(seconds, group.delay or 0.0)  # the longest of several counts
+        else:
+            names_may_follow = False
+            rules = _path_rules(value, kind == "allow") if current else []
+            for group in current:
+                group.rules += rules
+    chosen = ours if are_we_named else everybodys
+    return RobotsTxt(RuleSet(chosen.rules), chosen.delay, tuple(sitemaps))
 
-    def _note(self, value: bytes, allow: bool, for_us: bool, for_all: bool) -> None:
-        pattern = _stripped(value).decode("latin-1")
-        rules = [PathRule.parse(pattern, allow)]
-        directory, slash, page = pattern.rpartition("/")
-        if allow and slash and page.startswith("index.htm"):
-            # As in Google's parser: a rule that allows the index page allows the directory.
-            rules.append(PathRule.parse(f"{directory}/$", allow))
-        if for_us and self._ours is not None:
-            self._ours += rules
-        if for_all:
-            self._everybodys += rules
 
-    def _note_delay(self, value: bytes, for_us: bool, for_all: bool) -> None:
-        """Set the delay of the current group; the longest of several counts."""
-        seconds = _seconds(_stripped(value).decode("latin-1"))
-        if seconds is None:
-            return
-        if for_us:
-            self._our_delay = max(seconds, self._our_delay or 0.0)
-        if for_all:
-            self._everybodys_delay = max(seconds, self._everybodys_delay or 0.0)
+def _path_rules(value: bytes, allow: bool) -> list[PathRule | None]:
+    pattern = _stripped(value).decode("latin-1")
+    rules = [PathRule.parse(pattern, allow)]
+    directory, slash, page = pattern.rpartition("/")
+    if allow and slash and page.startswith("index.htm"):
+        # As in Google's parser: a rule that allows the index page allows the directory.
+        rules.append(PathRule.parse(f"{directory}/$", allow))
+    return rules
 
 
 def _stripped(value: bytes) -> bytes:
@@ -454,17 +439,8 @@ def cache_seconds(answer: Response | Failed) -> float:
     return DAY if fresh is None else min(DAY, max(HOUR, fresh))
 
 
-class _UnreadText:
-    """A robots.txt that has not been parsed yet."""
-
-    __slots__ = ("text",)
-
-    def __init__(self, text: bytes):
-        self.text = text
-
-    @property
-    def size(self) -> int:
-        return len(self.text)
+def _memory(rules: RobotsTxt | bytes) -> int:
+    return len(rules) if isinstance(rules, bytes) else rules.size
 
 
 class RobotsTxtCache:
@@ -473,23 +449,25 @@ class RobotsTxtCache:
     def __init__(self, clock: Clock, *, product: str, size: int = 20_000, memory: int = 160 << 20):
         self._clock, self._product, self._size, self._memory = clock, product, size, memory
         self._held = 0
-        self._known: OrderedDict[Host, tuple[RobotsTxt | _UnreadText, float]] = OrderedDict()
+        # Rules, or a text that has not been parsed yet, and when they expire.
+        self._known: OrderedDict[Host, tuple[RobotsTxt | bytes, float]] = OrderedDict()
 
     def get(self, host: Host) -> RobotsTxt | None:
         """Rules of a host. `get_or_parse` does not block: use it for a long robots.txt from another agent."""
         rules = self._current(host)
-        if isinstance(rules, _UnreadText):
-            return self._parsed(host, rules, RobotsTxt.parse(rules.text, self._product))
+        if isinstance(rules, bytes):
+            return self._store_parsed(host, rules, RobotsTxt.parse(rules, self._product))
         return rules
 
     async def get_or_parse(self, host: Host) -> RobotsTxt | None:
         """The rules; a long robots.txt from another agent is parsed in a thread on first use."""
         rules = self._current(host)
-        if isinstance(rules, _UnreadText):
-            return self._parsed(host, rules, await asyncio.to_thread(RobotsTxt.parse, rules.text, self._product))
+        if isinstance(rules, bytes):
+            parsed = await asyncio.to_thread(RobotsTxt.parse, rules, self._product)
+            return self._store_parsed(host, rules, parsed)
         return rules
 
-    def _current(self, host: Host) -> RobotsTxt | _UnreadText | None:
+    def _current(self, host: Host) -> RobotsTxt | bytes | None:
         entry = self._known.get(host)
         if entry is None:
             return None
@@ -500,7 +478,7 @@ class RobotsTxtCache:
         self._known.move_to_end(host)
         return rules
 
-    def _parsed(self, host: Host, text: _UnreadText, rules: RobotsTxt) -> RobotsTxt:
+    def _store_parsed(self, host: Host, text: bytes, rules: RobotsTxt) -> RobotsTxt:
         """Store the parsed text, unless newer rules arrived during the parsing."""
         now, entry = self._clock.now(), self._known.get(host)
         if entry is not None and entry[0] is text and entry[1] > now:
@@ -514,8 +492,7 @@ class RobotsTxtCache:
         rules = self._current(host)
         if rules is None:
             return b"", 0.0
-        text = rules.text if isinstance(rules, _UnreadText) else rules.to_bytes()
-        return text, self._known[host][1]
+        return rules if isinstance(rules, bytes) else rules.to_bytes(), self._known[host][1]
 
     def import_host(self, host: Host, text: bytes, seconds: float) -> None:
         """Store the robots.txt that `export_host` gave a host, valid for `seconds`.
@@ -523,21 +500,20 @@ class RobotsTxtCache:
         Many hosts arrive at once: a long text is parsed on first use.
         """
         if text and seconds > 0:
-            long = len(text) > SLOW_SIZE
-            self.put(host, _UnreadText(text) if long else RobotsTxt.parse(text, self._product), seconds)
+            self.put(host, text if len(text) > SLOW_SIZE else RobotsTxt.parse(text, self._product), seconds)
 
-    def put(self, host: Host, rules: RobotsTxt | _UnreadText, seconds: float) -> None:
+    def put(self, host: Host, rules: RobotsTxt | bytes, seconds: float) -> None:
         if host in self._known:
             self._forget(host)
         self._known[host] = (rules, self._clock.now() + seconds)
-        self._held += rules.size
+        self._held += _memory(rules)
         while len(self._known) > self._size:
             self._forget(next(iter(self._known)))
         while self._held > self._memory and len(self._known) > 1:
-            self._forget(max(self._known, key=lambda known: self._known[known][0].size))
+            self._forget(max(self._known, key=lambda known: _memory(self._known[known][0])))
 
     def _forget(self, host: Host) -> None:
-        self._held -= self._known.pop(host)[0].size
+        self._held -= _memory(self._known.pop(host)[0])
 
     async def parse_response(
         self, answer: Response | Failed, url: Url, hops: int

@@ -67,35 +67,20 @@ class Generation:
         try:
             with panics_as_errors():
                 yield
-        except PermissionError as trouble:
-            raise CrawlDirError(
-                f"the index in `{self.path}` cannot be read: {trouble}",
-                f"its owner can give you access with `chmod -R a+rX {self.directory}`",
-            ) from trouble
         except (ValueError, OSError) as trouble:
-            raise CrawlDirError(
-                f"the index in `{self.path}` cannot be read: {trouble}",
-                f"`fieldmouse doctor {shell_quoted(self.directory)}` lists all damage,"
-                " and `--repair` rebuilds the index",
-            ) from trouble
+            command = f"fieldmouse doctor {shell_quoted(self.directory)}"
+            hint = f"`{command}` lists all damage, and `--repair` rebuilds the index"
+            if isinstance(trouble, PermissionError):
+                hint = f"its owner can give you access with `chmod -R a+rX {self.directory}`"
+            raise CrawlDirError(f"the index in `{self.path}` cannot be read: {trouble}", hint) from trouble
 
     def close(self) -> None:
         self._resources.close()
 
-    def all_addresses(self) -> list[tantivy.DocAddress]:
-        searcher = self.searcher
-        if not searcher.num_docs:
-            return []
-        hits = searcher.search(tantivy.Query.all_query(), limit=searcher.num_docs, count=False).hits
-        return [address for _, address in hits]
-
-    def keys(self, addresses: Sequence[tantivy.DocAddress]) -> Uint64Array:
-        """The page keys of these documents."""
-        return keys_and_batches(self.searcher, addresses, columns=self._columns, key_seed=self._key_seed)[0]
-
-    def version_numbers(self, addresses: Sequence[tantivy.DocAddress]) -> Uint64Array:
-        """The version numbers of these documents; the greater is the newer."""
-        return version_numbers(batches_of(self.searcher, addresses, columns=self._columns), self.shard)
+    def version_number(self, address: tantivy.DocAddress) -> int:
+        """The version number of a document; the greater is the newer."""
+        _, (batch,) = keys_and_batches(self.searcher, [address], columns=self._columns, key_seed=lambda: 0)
+        return version_number(batch, self.shard)
 
     def _key_seed(self) -> int:
         return CrawlDir.open(self.directory).identity.key_seed
@@ -104,10 +89,9 @@ class Generation:
         """For each document, whether it is the newest version of its page."""
         if not copies.has_entries or not addresses:
             return [True] * len(addresses)
-        newest: list[bool] = (
-            copies.newest_versions(self.keys(addresses).tolist()) <= self.version_numbers(addresses)
-        ).tolist()
-        return newest
+        keys, batches = keys_and_batches(self.searcher, addresses, columns=self._columns, key_seed=self._key_seed)
+        newest = copies.newest_versions(keys.tolist()) <= version_numbers(batches, self.shard)
+        return [bool(is_newest) for is_newest in newest]
 
     def url(self, address: tantivy.DocAddress) -> str:
         return field_text(self.searcher.doc(address), "url")
@@ -118,17 +102,19 @@ def keys_and_batches(
 ) -> tuple[Uint64Array, list[int]]:
     """The keys and the batches of documents."""
     if columns:
-        keys = [int(key or 0) for key in searcher.fast_field_values("key", list(addresses))]
-    else:
+        fields = (searcher.fast_field_values(name, list(addresses)) for name in ("key", "batch"))
+        keys, batches = ([int(value or 0) for value in values] for values in fields)
+    else:  # written by an older fieldmouse, which fetched no page twice; later versions are newer
         seed = key_seed()
         keys = [key_of(field_text(searcher.doc(address), "url"), seed) for address in addresses]
-    return np.array(keys, np.uint64), batches_of(searcher, addresses, columns=columns)
+        batches = [0] * len(addresses)
+    return np.array(keys, np.uint64), batches
 
 
-def batches_of(searcher: tantivy.Searcher, addresses: Sequence[tantivy.DocAddress], *, columns: bool) -> list[int]:
-    if not columns:  # written by an older fieldmouse, which fetched no page twice; later versions are newer
-        return [0] * len(addresses)
-    return [int(batch or 0) for batch in searcher.fast_field_values("batch", list(addresses))]
+def all_addresses(searcher: tantivy.Searcher) -> list[tantivy.DocAddress]:
+    """The addresses of all documents."""
+    hits = searcher.search(tantivy.Query.all_query(), limit=max(1, searcher.num_docs), count=False).hits
+    return [address for _, address in hits]
 
 
 @contextmanager
@@ -160,34 +146,6 @@ _MAX_GENERATIONS = 4  # maximum number of generations examined after one checkpo
 _HEAP = 15 << 20  # bytes; the minimum that tantivy accepts
 
 
-class ReplacedVersionCleaner:
-    """Deletion of old versions from the generations of one shard, which are in `home`."""
-
-    def __init__(self, home: Path, shard: int, copies: VersionTable):
-        self._home, self._shard, self._copies = home, shard, copies
-        self._credit = 0  # number of documents that may be examined
-        self._next = 0
-
-    def add_credit(self, count: int) -> None:
-        """Add credit for `count` pages that were replaced or removed; call after the journal commit."""
-        self._credit += count * DOCUMENTS_PER_REPLACEMENT
-
-    def clean_generations(self, finished: int) -> None:
-        """Examine as many of the `finished` generations as the credit allows."""
-        examined = 0
-        for _ in range(finished if self._credit else 0):
-            path = self._home / f"{self._next % finished:05}"
-            meta = read_meta(path / META)
-            size = meta.documents if meta is not None else 0
-            if size > self._credit or examined >= _MAX_GENERATIONS:
-                break
-            self._next = (self._next + 1) % finished
-            if size:
-                self._credit -= size
-                examined += 1
-                delete_replaced_versions(path, self._shard, self._copies)
-
-
 @panics_as_errors()
 def delete_replaced_versions(path: Path, shard: int, copies: VersionTable) -> int:
     """Delete the old versions from a finished generation if they are enough; return the number deleted."""
@@ -196,9 +154,7 @@ def delete_replaced_versions(path: Path, shard: int, copies: VersionTable) -> in
         return 0
     index.reload()
     searcher = index.searcher()
-    hits = searcher.search(tantivy.Query.all_query(), limit=max(1, searcher.num_docs), count=False).hits
-    addresses = [address for _, address in hits]
-    page_keys, batches = keys_and_batches(searcher, addresses, columns=True, key_seed=lambda: 0)
+    page_keys, batches = keys_and_batches(searcher, all_addresses(searcher), columns=True, key_seed=lambda: 0)
     keys: list[int] = page_keys.tolist()
     old = copies.newest_versions(keys) > version_numbers(batches, shard)
     count = int(np.count_nonzero(old))
@@ -221,6 +177,8 @@ def delete_replaced_versions(path: Path, shard: int, copies: VersionTable) -> in
 
 
 class ShardReplacements:
+    """Log of the pages of one shard that were fetched again or are gone, and deletion of their old documents."""
+
     def __init__(self, directory: Path, shard: int, state: ShardState):
         """Open at `state`; `directory` has the indexes of all shards."""
         self._shard = shard
@@ -228,7 +186,9 @@ class ShardReplacements:
         self._copies = VersionTable(directory, shard)
         # After a kill between journal and table: entries in the journal are valid.
         self._copies.apply_log(state.copies)
-        self._clearing = ReplacedVersionCleaner(directory / f"shard-{shard}", shard, self._copies)
+        self._generations = directory / f"shard-{shard}"
+        self._credit = 0  # number of documents that may be examined
+        self._next_generation = 0
         self._in_batch: set[int] = set()  # pages with a document in the current batch
         self._lengths: dict[int, int] = {}  # length of the log by batch, for batches not committed yet
 
@@ -253,8 +213,24 @@ class ShardReplacements:
         """Delete older versions from generations before `finished`, now that the journal has `batch`."""
         length = max((length for sealed, length in self._lengths.items() if sealed <= batch), default=0)
         self._lengths = {sealed: length for sealed, length in self._lengths.items() if sealed > batch}
-        self._clearing.add_credit(self._copies.apply_log(length) if length else 0)
-        self._clearing.clean_generations(finished)
+        if length:
+            self._credit += self._copies.apply_log(length) * DOCUMENTS_PER_REPLACEMENT
+        self._clean_generations(finished)
+
+    def _clean_generations(self, finished: int) -> None:
+        """Examine as many of the `finished` generations as the credit allows."""
+        examined = 0
+        for _ in range(finished if self._credit else 0):
+            path = self._generations / f"{self._next_generation % finished:05}"
+            meta = read_meta(path / META)
+            size = meta.documents if meta is not None else 0
+            if size > self._credit or examined >= _MAX_GENERATIONS:
+                break
+            self._next_generation = (self._next_generation + 1) % finished
+            if size:
+                self._credit -= size
+                examined += 1
+                delete_replaced_versions(path, self._shard, self._copies)
 
     def close(self) -> None:
         self._log.close()

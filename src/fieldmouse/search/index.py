@@ -28,7 +28,7 @@ import msgspec
 import tantivy
 
 from fieldmouse.config.factories import WorkerConfig
-from fieldmouse.errors import DamagedFile, IndexFileDamaged, StorageError
+from fieldmouse.errors import DamagedFile, IndexFileDamaged, storage_errors
 from fieldmouse.search.query import authority_of, searchable_host_names
 from fieldmouse.search.snapshot import KEPT, META, IndexSnapshots, read_meta
 from fieldmouse.storage.checkpoint import ShardState
@@ -41,15 +41,10 @@ def panics_as_errors() -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        if not _is_panic(error):
+        # By name: every pyo3 extension module has its own class.
+        if (type(error).__module__, type(error).__name__) != ("pyo3_runtime", "PanicException"):
             raise
         raise IndexFileDamaged(f"a file of it is damaged ({' '.join(str(error).split())})") from error
-
-
-def _is_panic(error: BaseException) -> bool:
-    """Recognize a panic by name: every pyo3 extension module has its own class."""
-    kind = type(error)
-    return kind.__name__ == "PanicException" and kind.__module__ == "pyo3_runtime"
 
 
 _FORMATS = range(4, 8)  # file formats that our tantivy can read; it ignores the rest of the version
@@ -162,8 +157,7 @@ class TextIndex:
     @panics_as_errors()
     def __init__(self, directory: Path, shard: int, config: WorkerConfig, state: ShardState):
         """Open the index as of `state`; newer generations and batches are deleted."""
-        self._directory, self._shard = directory, shard
-        self._config = config
+        self._directory, self._shard, self._config = directory, shard, config
         self._schema = document_schema(config.store_text)
         self.generation, self.bytes = state.generation, state.generation_bytes
         home = directory / f"shard-{shard}"
@@ -180,9 +174,8 @@ class TextIndex:
         if not restored:
             snapshots.delete_unlisted_files()
         self._open()
-        if not restored and self._has_newer_than(state.batch):
-            self._writer.delete_documents_by_query(_newer_than(self._index.schema, state.batch))
-            self._writer.commit()
+        if not restored:
+            self._delete_newer_than(state.batch)
         if self._outdated:
             self.begin_generation()
         self._committed = state.batch
@@ -209,40 +202,32 @@ class TextIndex:
         self._unsaved = self._finished = False
         sync_directory(path.parent)
 
-    def _has_newer_than(self, batch: int) -> bool:
+    def _delete_newer_than(self, batch: int) -> None:
+        query = tantivy.Query.range_query(
+            self._index.schema,
+            "batch",
+            tantivy.FieldType.Unsigned,
+            batch,
+            None,
+            include_lower=False,
+            use_inverted_index=True,
+        )
         self._index.reload()
-        query = _newer_than(self._index.schema, batch)
-        return bool(self._index.searcher().search(query, limit=1, count=False).hits)
+        if self._index.searcher().search(query, limit=1, count=False).hits:
+            self._writer.delete_documents_by_query(query)
+            self._writer.commit()
 
     def add(self, *, url: str, key: int, title: str, text: str, batch: int, canonical: str) -> None:
-        document = tantivy.Document()
-        document.add_bytes("url", url.encode())
-        if title:
-            document.add_text("title", title)
-        if text:
-            document.add_text("text", text)
-        if canonical:
-            document.add_bytes("canonical", canonical.encode())
-        document.add_unsigned("key", key)
-        document.add_unsigned("batch", batch)
-        for name in searchable_host_names(authority_of(url)):
-            document.add_text("host", name)
-        try:
-            with panics_as_errors():
-                self._writer.add_document(document)
-        except ValueError as trouble:
-            # Any document is accepted; only the writer's disk can fail.
-            raise StorageError(self._path, trouble) from trouble
+        # Any document is accepted; only the writer's disk can fail.
+        with storage_errors(self._path, ValueError), panics_as_errors():
+            self._writer.add_document(_document(url, key, title, text, batch, canonical))
         self._unsaved = True
         self.bytes += len(text) + len(url) + len(title)
 
     def delete_version(self, key: int, batch: int) -> None:
         """Delete this batch's version of a page. Older versions stay, because the batch may be undone."""
-        try:
-            with panics_as_errors():
-                self._writer.delete_documents_by_query(version_query(self._schema, key, batch))
-        except ValueError as trouble:
-            raise StorageError(self._path, trouble) from trouble
+        with storage_errors(self._path, ValueError), panics_as_errors():
+            self._writer.delete_documents_by_query(version_query(self._schema, key, batch))
         self._unsaved = True
 
     @panics_as_errors()
@@ -298,6 +283,22 @@ class TextIndex:
                 self._writer.wait_merging_threads()
 
 
+def _document(url: str, key: int, title: str, text: str, batch: int, canonical: str = "") -> tantivy.Document:
+    document = tantivy.Document()
+    document.add_bytes("url", url.encode())
+    if title:
+        document.add_text("title", title)
+    if text:
+        document.add_text("text", text)
+    if canonical:
+        document.add_bytes("canonical", canonical.encode())
+    document.add_unsigned("key", key)
+    document.add_unsigned("batch", batch)
+    for name in searchable_host_names(authority_of(url)):
+        document.add_text("host", name)
+    return document
+
+
 def version_query(shape: tantivy.Schema, key: int, batch: int) -> tantivy.Query:
     """Query for the version of a page in a batch."""
     # Deletion by term would search for a signed number and match nothing.
@@ -309,12 +310,6 @@ def version_query(shape: tantivy.Schema, key: int, batch: int) -> tantivy.Query:
 
 def _generation(directory: Path, shard: int, number: int) -> Path:
     return directory / f"shard-{shard}" / f"{number:05}"
-
-
-def _newer_than(shape: tantivy.Schema, batch: int) -> tantivy.Query:
-    return tantivy.Query.range_query(
-        shape, "batch", tantivy.FieldType.Unsigned, batch, None, include_lower=False, use_inverted_index=True
-    )
 
 
 _HEAP_BYTES = 15 << 20  # bytes; tantivy's minimum
@@ -336,15 +331,7 @@ def write_scratch_index(directory: Path, documents: Iterable[ScratchDocument]) -
     index = tantivy.Index(document_schema(), str(path))
     writer = index.writer(heap_size=_HEAP_BYTES, num_threads=1)
     for count, (name, title, text) in enumerate(documents, 1):
-        document = tantivy.Document()
-        document.add_bytes("url", name.encode())
-        document.add_text("title", title)
-        document.add_text("text", text)
-        document.add_unsigned("key", count)
-        document.add_unsigned("batch", 1)
-        for host in searchable_host_names(authority_of(name)):
-            document.add_text("host", host)
-        writer.add_document(document)
+        writer.add_document(_document(name, count, title, text, batch=1))
     writer.commit()
     writer.wait_merging_threads()
     return count

@@ -79,16 +79,14 @@ def parse_query(words: str) -> ParsedQuery:
     joining = False  # the next clause follows an OR
     for clause in _clauses(words):
         if clause is None:
-            joining = True
+            pass
         elif clause.excluded:
             without.append(clause)
-            joining = False
+        elif joining:
+            groups[-1] = (*groups[-1], clause)
         else:
-            if joining:
-                groups[-1] = (*groups[-1], clause)
-            else:
-                groups.append((clause,))
-            joining = False
+            groups.append((clause,))
+        joining = clause is None
     return ParsedQuery(tuple(dict.fromkeys(groups)), tuple(dict.fromkeys(without)))
 
 

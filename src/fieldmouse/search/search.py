@@ -16,13 +16,14 @@ from __future__ import annotations
 
 import heapq
 import html
+import itertools
 import json
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 import tantivy
@@ -48,11 +49,11 @@ _SAMPLES = 8
 ScoreTerm = tuple[str, tuple[str, ...]]
 
 
-class FieldStats:
+class FieldStats(NamedTuple):
     """Number of documents of a generation and average length of a field, as its own scores use them."""
 
-    def __init__(self, documents: float = 0.0, average: float = 0.0):
-        self.documents, self.average = documents, average
+    documents: float = 0.0
+    average: float = 0.0
 
 
 class Ranking:
@@ -71,17 +72,16 @@ class Ranking:
                     (field, term): generation.searcher.doc_freq(field, term) for field, term in terms
                 }
         self._documents = sum(self._documents_in(generation) for generation in generations)
-        self._average = {field: self._average_of(field) for field in _FIELDS}
+        self._average = dict.fromkeys(_FIELDS, 0.0)
+        for field in _FIELDS if self._documents else ():
+            words = sum(sizes[field].documents * sizes[field].average for sizes in self._sizes.values())
+            self._average[field] = words / self._documents
         total = {term: sum(counts[term] for counts in self._counts.values()) for term in terms}
         self._rarity = {leaf: _rarity(leaf, total, self._documents) for leaf in self._leaves}
 
     def _documents_in(self, generation: Generation) -> float:
         sizes = self._sizes[generation].values()
         return max([generation.searcher.num_docs, *(size.documents for size in sizes)])
-
-    def _average_of(self, field: str) -> float:
-        words = sum(sizes[field].documents * sizes[field].average for sizes in self._sizes.values())
-        return words / self._documents if self._documents else 0.0
 
     def query(self, generation: Generation, question: ParsedQuery | None = None) -> tantivy.Query:
         """Build the query for a generation, in which words weigh as in the whole crawl."""
@@ -142,27 +142,23 @@ def _size(generation: Generation, field: str) -> FieldStats:
 
     Any document works, with any word that it has in the field.
     """
-    schema, searcher = generation.index.schema, generation.searcher
-    for address, word in _samples(generation, field):
-        numbers = _explained(generation, tantivy.Query.term_query(schema, field, word), address)
+    for address, query in _samples(generation, field):
+        numbers = _explained(generation, query, address)
         if numbers is not None:
             return FieldStats(numbers["N"], numbers["avgdl"])
-    for word, _ in searcher.terms_with_prefix(field, "", limit=1):  # slow: it reads all terms
-        query = tantivy.Query.term_query(schema, field, word)
-        for _, address in searcher.search(query, limit=1, count=False).hits:
-            numbers = _explained(generation, query, address)
-            if numbers is not None:
-                return FieldStats(numbers["N"], numbers["avgdl"])
     return FieldStats()
 
 
-def _samples(generation: Generation, field: str) -> Iterator[tuple[tantivy.DocAddress, str]]:
-    searcher = generation.searcher
-    if not searcher.num_docs:
-        return
+def _samples(generation: Generation, field: str) -> Iterator[tuple[tantivy.DocAddress, tantivy.Query]]:
+    """Yield documents, each with a query for a word that it has in the field."""
+    schema, searcher = generation.index.schema, generation.searcher
     for _, address in searcher.search(tantivy.Query.all_query(), limit=_SAMPLES, count=False).hits:
-        for word in islice(tokenize(field_text(searcher.doc(address), field)[:1000]), 1):
-            yield address, word
+        for word in tokenize(field_text(searcher.doc(address), field)[:1000])[:1]:
+            yield address, tantivy.Query.term_query(schema, field, word)
+    for word, _ in searcher.terms_with_prefix(field, "", limit=1):  # slow: it reads all terms
+        query = tantivy.Query.term_query(schema, field, word)
+        for _, address in searcher.search(query, limit=1, count=False).hits:
+            yield address, query
 
 
 def _explained(generation: Generation, query: tantivy.Query, address: tantivy.DocAddress) -> dict[str, float] | None:
@@ -184,15 +180,6 @@ def _explained(generation: Generation, query: tantivy.Query, address: tantivy.Do
 SNIPPET_LENGTH = 240  # characters
 MAX_SCORED_PAGES = 500  # pages scored for one question, though thousands might be among the best for a common word
 _MARK = re.compile(r"</?b>")  # tantivy puts found words between these tags, and escapes those of the page
-
-
-class CandidatePage(msgspec.Struct, frozen=True):
-    """A page found by a generation."""
-
-    max_score: float  # upper bound of its score
-    crawl: int
-    generation: Generation
-    address: tantivy.DocAddress
 
 
 class ScoredPage(msgspec.Struct, frozen=True):
@@ -251,7 +238,7 @@ class HitStream:
     def __init__(
         self, crawl: int, generation: Generation, ranking: Ranking, question: ParsedQuery, copies: VersionView
     ):
-        self._crawl, self._generation, self._copies = crawl, generation, copies
+        self.crawl, self.generation, self._copies = crawl, generation, copies
         self._reach = ranking.max_score_factor(generation)
         self._hosts: ParsedQuery | None = None
         self._asked = 0
@@ -263,9 +250,9 @@ class HitStream:
                 self._hosts = question
                 self._query = ranking.query(generation, question.without_hosts())
 
-    def next_hits(self, count: int) -> list[CandidatePage]:
-        """Return the next hits: `count` at first, then each time as many as before."""
-        generation, before = self._generation, self._asked
+    def next_hits(self, count: int) -> list[tuple[float, tantivy.DocAddress]]:
+        """Return the next hits with upper bounds of their scores: `count` at first, then as many as before."""
+        generation, before = self.generation, self._asked
         wanted = max(count, 2 * before) if self._hosts is None else generation.searcher.num_docs
         with generation.read_errors():
             hits = generation.searcher.search(self._query, limit=wanted, count=False).hits
@@ -276,28 +263,25 @@ class HitStream:
                 hits = [hit for hit in hits if _matches_hosts(generation.url(hit[1]), self._hosts)]
             new = hits[before:]
             shown = generation.are_newest([address for _, address in new], self._copies)
-            return [
-                CandidatePage(float(score) * self._reach, self._crawl, generation, address)
-                for (score, address), visible in zip(new, shown, strict=True)
-                if visible
-            ]
+            visible = itertools.compress(new, shown)
+            return [(float(score) * self._reach, address) for score, address in visible]
 
 
 def _best(streams: list[HitStream], ranking: Ranking, count: int, counts: IsVisible) -> list[ScoredPage]:
     """Return the `count` best pages; only pages that may be among them are scored, and not too many."""
     most = max(MAX_SCORED_PAGES, 10 * count)
-    waiting: list[tuple[float, int, CandidatePage]] = []
+    waiting: list[tuple[float, int, HitStream, tantivy.DocAddress]] = []
     pages: list[ScoredPage] = []
     best: list[float] = []  # the greatest scores, a heap of at most `count`
     serial = 0
     active = streams
     while active:
         for stream in active:
-            for candidate in stream.next_hits(count):
-                heapq.heappush(waiting, (-candidate.max_score, serial := serial + 1, candidate))
+            for max_score, address in stream.next_hits(count):
+                heapq.heappush(waiting, (-max_score, serial := serial + 1, stream, address))
         while waiting and len(pages) < most and (len(best) < count or -waiting[0][0] >= best[0]):
-            candidate = heapq.heappop(waiting)[2]
-            page = _score_page(candidate, ranking, counts)
+            _, _, stream, address = heapq.heappop(waiting)
+            page = _score_page(stream.crawl, stream.generation, address, ranking, counts)
             if page is None:
                 continue
             pages.append(page)
@@ -313,46 +297,17 @@ def _best(streams: list[HitStream], ranking: Ranking, count: int, counts: IsVisi
     return sorted(newest.values(), key=lambda page: (-page.score, page.url))
 
 
-def _score_page(candidate: CandidatePage, ranking: Ranking, counts: IsVisible) -> ScoredPage | None:
-    crawl, generation, address = candidate.crawl, candidate.generation, candidate.address
+def _score_page(
+    crawl: int, generation: Generation, address: tantivy.DocAddress, ranking: Ranking, counts: IsVisible
+) -> ScoredPage | None:
     with generation.read_errors():
         document = generation.searcher.doc(address)
         url = field_text(document, "url")
         if not counts(crawl, url):
             return None
-        stand = int(generation.version_numbers([address])[0])
-        score = ranking.score(generation, address)
         # Two crawls have the page only while one is at its checkpoint: either is correct.
-        return ScoredPage(score, url, (crawl, stand), document, generation)
-
-
-def searchable_urls(directory: Path) -> Iterator[str]:
-    """Yield the URL of every page that search can find."""
-    yielded: set[str] = set()  # while a shard is at its checkpoint, an old version may not be masked yet
-    with open_generations(directory) as (generations, copies):
-        for generation in generations:
-            with generation.read_errors():
-                addresses = generation.all_addresses()
-                shown = generation.are_newest(addresses, copies)
-                urls = [generation.url(address) for address, visible in zip(addresses, shown, strict=True) if visible]
-            yield from (url for url in urls if url not in yielded)
-            yielded.update(urls)
-
-
-def count_searchable_pages(directory: Path) -> int:
-    """Count the pages that search can find."""
-    with open_generations(directory) as (generations, copies):
-        if not copies.has_entries:
-            return sum(generation.searcher.num_docs for generation in generations)
-        keys: set[int] = set()
-        for generation in generations:
-            with generation.read_errors():
-                addresses = generation.all_addresses()
-                shown = generation.are_newest(addresses, copies)
-                keys.update(
-                    key for key, visible in zip(generation.keys(addresses).tolist(), shown, strict=True) if visible
-                )
-        return len(keys)
+        version = (crawl, generation.version_number(address))
+        return ScoredPage(ranking.score(generation, address), url, version, document, generation)
 
 
 def _matches_hosts(url: str, question: ParsedQuery) -> bool:
@@ -369,12 +324,10 @@ def _make_hits(found: list[ScoredPage], ranking: Ranking, limit: int) -> list[Hi
     hits: list[Hit] = []
     generators: dict[Generation, tantivy.SnippetGenerator] = {}
     for page in found:
-        with page.generation.read_errors():
-            canonical = field_text(page.document, "canonical")
-        if canonical and canonical in urls:
-            continue
         generation = page.generation
         with generation.read_errors():
+            if field_text(page.document, "canonical") in urls:
+                continue
             if generation not in generators:
                 query = ranking.query(generation, ranking.question.without_hosts())
                 generators[generation] = tantivy.SnippetGenerator.create(

@@ -90,18 +90,14 @@ class IndexSnapshots:
     def __init__(self, path: Path):
         self._path, self._kept = path, path / KEPT
 
-    def can_restore(self, batch: int) -> bool:
-        """Tell whether the generation can be restored to `batch`."""
-        return self._is_complete(self._list(batch))
-
     def list_to_open(self, batch: int | None) -> Path:
         """Return the list from which the generation is opened, at `batch` (None: it is finished)."""
         listed = self._kept / _CLEARING if batch is None else self._list(batch)
         return listed if self._is_complete(listed) else self._path / META
 
     def _is_complete(self, listed: Path) -> bool:
-        meta = read_meta(listed)
-        return meta is not None and all(self._exists(name) for name in meta.files)
+        meta, places = read_meta(listed), (self._path, self._kept)
+        return meta is not None and all(any((place / name).is_file() for place in places) for name in meta.files)
 
     def save(self, batch: int) -> bool:
         """Keep the committed state as snapshot of `batch`; it is durable on return.
@@ -165,7 +161,7 @@ class IndexSnapshots:
 
     def restore(self, batch: int) -> bool:
         """Restore the generation to `batch`; False, and nothing changed, without such a snapshot."""
-        if not self.can_restore(batch):
+        if not self._is_complete(self._list(batch)):
             return False
         self._restore_list(self._list(batch))
         self._drop(lambda number: number != batch)
@@ -223,9 +219,6 @@ class IndexSnapshots:
 
     def _list(self, batch: int) -> Path:
         return self._kept / f"{batch}.json"
-
-    def _exists(self, name: str) -> bool:
-        return (self._path / name).is_file() or (self._kept / name).is_file()
 
     def _list_managed(self, names: set[str]) -> None:
         """Correct tantivy's list of its files: it refuses to open an index if this list is torn."""

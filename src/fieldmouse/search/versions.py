@@ -94,11 +94,6 @@ class VersionTable:
         self._directory, self._shard = directory, shard
         self._env: lmdb.Environment | None = None
 
-    @property
-    def empty(self) -> bool:
-        """Whether no page was ever fetched again, as of the last checkpoint."""
-        return self._env is None and not (self._directory / VERSION_TABLE).exists()
-
     def _open(self) -> lmdb.Environment:
         if self._env is None:
             path = str(self._directory / VERSION_TABLE)
@@ -110,8 +105,8 @@ class VersionTable:
 
     def apply_log(self, length: int) -> int:
         """Apply the entries of our log up to the committed `length`; return the number of new entries."""
-        if not length and self.empty:
-            return 0
+        if not length and self._env is None and not (self._directory / VERSION_TABLE).exists():
+            return 0  # no page was ever fetched again
         with self._open().begin(write=True) as txn:
             applied = _applied(txn, self._shard)
             if applied > length:

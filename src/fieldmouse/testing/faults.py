@@ -73,7 +73,10 @@ class FaultyFetcher(MeadowFetcher):
             ill = FaultKind.REFUSED
         if ill is not None:
             self.unsent.append((began, host))
-            return await self._fail(link, ill)
+            await self._clock.sleep(10.0 if ill is FaultKind.SILENT else 0.001)
+            detail = os.strerror(ill.value).lower()
+            number = 0 if ill is FaultKind.SILENT else ill.value  # the connection attempt times out on our side
+            return Failed(link, OutcomeReason.NO_CONNECTION, self._clock.now(), detail, errno=number)
         answer = await super().fetch(link, host, address, body_limit=body_limit)
         cut = next((s for s in self._spells if began < s.began <= self._clock.now() and s.ill.value > 0), None)
         if cut is None or cut.ill is FaultKind.NO_DESCRIPTORS:
@@ -81,12 +84,6 @@ class FaultyFetcher(MeadowFetcher):
         # The fault began while we waited for the response, which therefore never came.
         await self._clock.sleep(max(0.0, began + self._patience - self._clock.now()))
         return Failed(link, OutcomeReason.TIMEOUT, self._clock.now(), f"no answer in {self._patience:g} s")
-
-    async def _fail(self, link: Request, ill: FaultKind) -> Failed:
-        await self._clock.sleep(10.0 if ill is FaultKind.SILENT else 0.001)
-        detail = os.strerror(ill.value).lower()
-        number = 0 if ill is FaultKind.SILENT else ill.value  # the connection attempt times out on our side
-        return Failed(link, OutcomeReason.NO_CONNECTION, self._clock.now(), detail, errno=number)
 
 
 class FaultyDns:
@@ -100,11 +97,8 @@ class FaultyDns:
     async def query(self, name: str, kind: str) -> DnsAnswer:
         self.queries.append((self._clock.now(), name))
         ill = _now(self._spells, self._clock.now(), dns=True)
-        gone = _now(self._spells, self._clock.now(), dns=False) in (
-            FaultKind.NO_NETWORK,
-            FaultKind.NO_ROUTE,
-            FaultKind.SILENT,
-        )
+        offline = (FaultKind.NO_NETWORK, FaultKind.NO_ROUTE, FaultKind.SILENT)
+        gone = _now(self._spells, self._clock.now(), dns=False) in offline
         if ill is FaultKind.DNS_FAILS or name in self._mute:
             await self._clock.sleep(0.01)
             return DnsAnswer(error="dns server returned general failure", temporary=True)

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import asyncio
 import selectors
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
-from typing import Any, TypeVar, TypeVarTuple
+from typing import TypeVar, TypeVarTuple
 
 T = TypeVar("T")
 Args = TypeVarTuple("Args")
@@ -26,37 +26,20 @@ class VirtualTimeDeadlock(RuntimeError):
     """All tasks wait, and no timer is set."""
 
 
-class _Jump(selectors.BaseSelector):
+class _Jump(selectors.DefaultSelector):
     """Selector that never waits: instead it advances the loop's clock."""
 
-    def __init__(self) -> None:
-        self._inner = selectors.DefaultSelector()
-        self.now = 0.0
+    now = 0.0
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         # The loop's self-pipe (signals, threads) is still polled, without waiting.
-        events = self._inner.select(0)
+        events = super().select(0)
         if events:
             return events
         if timeout is None:
             raise VirtualTimeDeadlock("everyone in the bottle waits and no timer is set")
         self.now += max(0.0, timeout)
         return []
-
-    def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
-        return self._inner.register(fileobj, events, data)
-
-    def unregister(self, fileobj: Any) -> selectors.SelectorKey:
-        return self._inner.unregister(fileobj)
-
-    def modify(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
-        return self._inner.modify(fileobj, events, data)
-
-    def get_map(self) -> Mapping[Any, selectors.SelectorKey]:
-        return self._inner.get_map()
-
-    def close(self) -> None:
-        self._inner.close()
 
 
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
@@ -83,8 +66,7 @@ class VirtualClock:
     """`Clock` in virtual time: epoch seconds that advance only by waiting."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, epoch: float = EPOCH):
-        self._loop = loop
-        self._epoch = epoch
+        self._loop, self._epoch = loop, epoch
 
     def now(self) -> float:
         return self._epoch + self._loop.time()

@@ -24,8 +24,7 @@ from fieldmouse.formatting import format_percentage, format_time, sanitize
 
 if TYPE_CHECKING:
     from fieldmouse.diff.compare import Hunk
-    from fieldmouse.reader.crawl_reader import CrawlReader
-    from fieldmouse.reader.crawl_reader import MultiCrawlReader
+    from fieldmouse.reader.crawl_reader import CrawlReader, MultiCrawlReader
     from fieldmouse.reader.versions import VersionDifference
     from fieldmouse.storage.changes import Change
 

@@ -32,8 +32,8 @@ import msgspec
 
 from fieldmouse.archive import warc_writer
 from fieldmouse.archive.dedup import payload_digest
-from fieldmouse.archive.warc_reader import TornMember, intact_responses, log_lines, shard_of
-from fieldmouse.archive.warc_writer import cdxj_log_path
+from fieldmouse.archive.warc_reader import TornMember, intact_responses, log_lines
+from fieldmouse.archive.warc_writer import cdxj_log_path, shard_of
 from fieldmouse.config import settings_file
 from fieldmouse.config.factories import scope_of, seeds_of
 from fieldmouse.crawler.builder import worker_config
