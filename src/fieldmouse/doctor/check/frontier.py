@@ -20,7 +20,7 @@ from tempfile import TemporaryDirectory
 import msgspec
 import numpy as np
 
-from fieldmouse.archive.warc_reader import shard_of
+from fieldmouse.archive.warc_writer import shard_of
 from fieldmouse.doctor.check.finding import RESTORE_FROM_COPY, Finding, damaged, healthy, repair_advice, repairable
 from fieldmouse.errors import DamagedFile, FieldmouseError, shell_quoted
 from fieldmouse.formatting import format_size
