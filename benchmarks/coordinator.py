@@ -31,12 +31,12 @@ from table import aligned, say
 
 from fieldmouse.cluster.coordinator import (
     AckBatch,
-    AckedKeys,
     AddressRequest,
     AgentId,
-    AgentStatus,
+    AgentReport,
     CrawlSpec,
-    Heartbeat,
+    HeartbeatRequest,
+    LeaseAck,
     LeaseId,
     LinkOffer,
     Row,
@@ -200,7 +200,7 @@ async def waiting(client: redis.Redis, urls: int) -> tuple[list[str], list[list[
         for held, key, _ in part:
             by_lease.setdefault(held, []).append(key)
         told = AckBatch(
-            [AckedKeys(held, keys, ["page"] * len(keys)) for held, keys in by_lease.items()],
+            [LeaseAck(held, keys, ["page"] * len(keys)) for held, keys in by_lease.items()],
             pack_urls([name for _, _, name in part]),
         )
         await board.ack(NAME, told)
@@ -216,7 +216,7 @@ async def waiting(client: redis.Redis, urls: int) -> tuple[list[str], list[list[
 
 async def agents(client: redis.Redis, stops: list[int]) -> list[list[str]]:
     advert = msgspec.msgpack.encode(
-        AgentStatus(3.14, 1.1, 0.7, 123456, 20.5, 60, "machine-17", "/srv/crawls/east", 300.5)
+        AgentReport(3.14, 1.1, 0.7, 123456, 20.5, 60, "machine-17", "/srv/crawls/east", 300.5)
     )
     board, names, rows = await begin(client), [NAME], []
     empty = Cost.now(client)
@@ -225,7 +225,7 @@ async def agents(client: redis.Redis, stops: list[int]) -> list[list[str]]:
             number = len(names)
             name, host = (AgentId(f"machine-{number}-1a2b3c", 1_700_000_000_000_000), Host(f"http://{number}.test"))
             await board.join(name, 10_000.0)
-            await board.heartbeat(name, Heartbeat(advert, 10_000.0))
+            await board.heartbeat(name, HeartbeatRequest(advert, 10_000.0))
             await board.offer_links([LinkOffer(host, "test", [(number, b"x" * 60)])], FREE)
             (grant,) = await board.lease_hosts(name, 1, 1)
             asked = AddressRequest(f"10.0.{number // 256}.{number % 256}", LeaseId(host, grant.epoch), 1.0)
@@ -233,7 +233,7 @@ async def agents(client: redis.Redis, stops: list[int]) -> list[list[str]]:
             names.append(name)
         held = Cost.now(client)
         for name in names[-100:]:
-            await board.heartbeat(name, Heartbeat(advert, 10_000.0))
+            await board.heartbeat(name, HeartbeatRequest(advert, 10_000.0))
         after, beats = Cost.now(client), min(100, stop)
         each = (held.used - empty.used) / (stop - 1)
         rows.append([f"{stop:,}", f"{each:,.0f}", *spent(held, after, beats)])

@@ -22,7 +22,7 @@ import scipy.sparse
 import xxhash
 from table import aligned, say
 
-from fieldmouse.archive.dedup import DigestStore, max_distance, sketch
+from fieldmouse.archive.dedup import DigestStore, compute_sketch, max_sketch_distance
 from fieldmouse.parse.charset import decode_text, find_charset
 from fieldmouse.parse.content import MAX_HTML
 from fieldmouse.parse.html import parse_html
@@ -92,7 +92,7 @@ def alike(pages: list[str]) -> dict[tuple[int, int], float]:
 def score(pages: list[str], rng: random.Random) -> Score:
     """Offer the pages in random order, and compare the result with the truth."""
     truth = alike(pages)
-    marks = [sketch(text) for text in pages]
+    marks = [compute_sketch(text) for text in pages]
     partners = defaultdict(list)
     result = Score(pages=len(pages))
     for (i, j), share in truth.items():
@@ -100,7 +100,7 @@ def score(pages: list[str], rng: random.Random) -> Score:
             partners[i].append(j)
             partners[j].append(i)
             result.pairs += 1
-            allowed = min(max_distance(marks[i][1]), max_distance(marks[j][1]))
+            allowed = min(max_sketch_distance(marks[i][1]), max_sketch_distance(marks[j][1]))
             result.within_reach += bool(marks[i][0]) and _distance(marks[i][0], marks[j][0]) <= allowed
     order = list(range(len(pages)))
     rng.shuffle(order)
@@ -109,16 +109,16 @@ def score(pages: list[str], rng: random.Random) -> Score:
         doubles = DigestStore(Path(name))
         for turn, page in enumerate(order):
             mark, words = marks[page]
-            place = doubles.find_similar(mark, max_distance(words))
+            place = doubles.find_similar(mark, max_sketch_distance(words))
             if place is not None:
                 result.named += 1
                 result.rightly += truth.get((min(page, place), max(page, place)), 0.0) >= ALIKE
             if any(partner in earlier for partner in partners[page]):
                 result.followers += 1
                 result.followers_named += place is not None
-            doubles.note(1 + turn // 500, page.to_bytes(20, "big"), mark, page)
+            doubles.remember_page(1 + turn // 500, page.to_bytes(20, "big"), mark, page)
             if turn % 500 == 499:
-                doubles.committed(1 + turn // 500)
+                doubles.write_committed(1 + turn // 500)
             earlier.add(page)
         doubles.close()
     return result

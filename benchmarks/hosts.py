@@ -55,9 +55,9 @@ def opened(directory: Path, state: FrontierState | None) -> Frontier:
 def meet(frontier: Frontier, first: int, last: int) -> None:
     """Find these hosts and visit each once; their address is crowded, so they must wait."""
     frontier.discover([Request(url_of(number), 1, "http://wildcard.example/") for number in range(first, last)])
-    while (errand := frontier.take(NOW)) is not None:
+    while (errand := frontier.take_visit(NOW)) is not None:
         state = msgspec.structs.replace(errand.state, address="192.0.2.1", address_ready_at=NEVER)
-        frontier.give_back(errand, state, errand.tickets)
+        frontier.end_visit(errand, state, errand.tickets)
 
 
 def play(hosts: int, directory: Path) -> None:
@@ -80,7 +80,7 @@ def play(hosts: int, directory: Path) -> None:
             frontier.committed()
             spent += time.process_time() - begun
             met += more
-        assert frontier.waiting == frontier.host_count == met, "a host was lost"
+        assert frontier.waiting_count == frontier.total_hosts == met, "a host was lost"
         disk = sum(path.stat().st_size for path in directory.iterdir())
         print(
             f"{met:>10,} {(resident() - before) / met:>11.0f} {spent / (met - since) * 1e6:>9.1f}"
@@ -91,7 +91,7 @@ def play(hosts: int, directory: Path) -> None:
     del frontier
     begun = time.process_time()
     again = opened(directory, state)
-    print(f"\nopened in {time.process_time() - begun:.1f} s: {again.waiting:,} URLs, {again.host_count:,} hosts")
+    print(f"\nopened in {time.process_time() - begun:.1f} s: {again.waiting_count:,} URLs, {again.total_hosts:,} hosts")
     again.close()
 
 

@@ -22,7 +22,7 @@ import msgspec
 from fieldmouse.policy.polling import registry
 from fieldmouse.refresh.page_table import PageTable
 from fieldmouse.refresh.scheduler import PollScheduler
-from fieldmouse.storage.checkpoint import DurableLog, DurableSet, open_journal
+from fieldmouse.storage.checkpoint import CheckpointParts, DurableLog, open_journal
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.types.outcome import ContentChange, OutcomeRow
 from fieldmouse.types.reason import OutcomeKind
@@ -76,15 +76,15 @@ class Bench:
         journal, last = open_journal(self.home)
         self.outcomes = DurableLog("outcomes", self.home / "outcomes.log", last)
         self.ledger = PageTable(self.home, last, policy=registry.create_policy(POLICY), named=POLICY)
-        self.parts = DurableSet(self.home, journal, (self.outcomes, self.ledger), last)
-        self.parts.begin()
+        self.parts = CheckpointParts(self.home, journal, (self.outcomes, self.ledger), last)
+        self.parts.open_for_writing()
 
     def checkpoint(self) -> float:
         begun = time.process_time()
         moment = self.parts.seal(NOW)
         spent = time.process_time() - begun
         self.parts.commit(moment)
-        self.parts.committed()
+        self.parts.notify_committed()
         return spent
 
     def write(self, rows: Iterator[OutcomeRow]) -> None:

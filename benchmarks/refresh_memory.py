@@ -24,7 +24,7 @@ import timed_run
 from bench_setup import NO_TRAPS, Ground, fresh_meadow
 from table import aligned, say
 
-from fieldmouse.storage.checkpoint import DurableLog, DurableSet, open_journal
+from fieldmouse.storage.checkpoint import CheckpointParts, DurableLog, open_journal
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.testing.meadow.paths import path_of
 from fieldmouse.types.outcome import OutcomeRow
@@ -64,8 +64,8 @@ def written(atlas: Path, ground: Ground) -> int:
     home = CrawlDir.open(atlas)
     journal, last = open_journal(home)
     outcomes = DurableLog("outcomes", home / "outcomes.log", last)
-    parts = DurableSet(home, journal, (outcomes,), last)
-    parts.begin()
+    parts = CheckpointParts(home, journal, (outcomes,), last)
+    parts.open_for_writing()
     count = 0
     for row in stored(ground, time.time() - 86_400):
         outcomes.append(_encode(row))

@@ -21,8 +21,8 @@ from pathlib import Path
 from table import aligned, say
 
 from fieldmouse.config.factories import WorkerConfig
-from fieldmouse.search.generations import ShardReplacements
-from fieldmouse.search.index import TextIndex
+from fieldmouse.search.generations import DocumentReplacements
+from fieldmouse.search.index import IndexWriter
 from fieldmouse.search.search import search_crawl
 from fieldmouse.storage.checkpoint import ShardState
 
@@ -35,8 +35,8 @@ class Shelf:
 
     def __init__(self, home: Path, config: WorkerConfig):
         (home / "index").mkdir()
-        self.index = TextIndex(home / "index", 0, config, ShardState())
-        self.turnover = ShardReplacements(home / "index", 0, ShardState())
+        self.index = IndexWriter(home / "index", 0, config, ShardState())
+        self.turnover = DocumentReplacements(home / "index", 0, ShardState())
         self.batch, self._chance = 1, random.Random(1)
         self.idle = 0.0  # seconds of generating texts
 
@@ -48,14 +48,14 @@ class Shelf:
         if again and self.turnover.log_replacement(key, self.batch, present=not gone):
             self.index.delete_version(key, self.batch)
         if not gone:
-            self.turnover.note_document(key)
+            self.turnover.add_batch_document(key)
             url = f"http://example.org/{key}"
-            self.index.add(url=url, key=key, title="a page", text=text, batch=self.batch, canonical="")
+            self.index.add_document(url=url, key=key, title="a page", text=text, batch=self.batch, canonical="")
 
     def checkpoint(self) -> None:
         self.index.commit()
         self.index.keep_snapshot(self.batch)
-        self.turnover.seal(self.batch)
+        self.turnover.make_durable(self.batch)
         self.index.delete_snapshots_before(self.batch)
         self.turnover.committed(self.batch, self.index.generation)
         self.batch += 1

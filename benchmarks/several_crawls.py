@@ -23,8 +23,8 @@ from pathlib import Path
 import msgspec
 from table import aligned, say
 
-from fieldmouse.reader.crawl_reader import CrawlReader, MultiCrawlReader, NewestCrawl
-from fieldmouse.storage.checkpoint import Checkpoint, encode, open_journal, part_state
+from fieldmouse.reader.crawl_reader import CrawlPrecedence, CrawlReader, MultiCrawlReader
+from fieldmouse.storage.checkpoint import Checkpoint, encode_checkpoint, make_part_state, open_journal
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.storage.log import Log
 from fieldmouse.storage.outcome_log import read_latest_outcomes
@@ -71,9 +71,9 @@ def write(path: Path, parts: list[tuple[int, int]]) -> None:
             log.append(msgspec.msgpack.encode(row))
     length = log.flush()
     log.close()
-    sealed = {"outcomes": part_state(length, {"outcomes.log": length}), "shards": part_state([], {})}
+    sealed = {"outcomes": make_part_state(length, {"outcomes.log": length}), "shards": make_part_state([], {})}
     journal.begin()
-    journal.commit(encode(Checkpoint(at=1.0, parts=sealed, born=home.identity)))
+    journal.commit(encode_checkpoint(Checkpoint(at=1.0, parts=sealed, born=home.identity)))
     journal.close()
 
 
@@ -86,7 +86,7 @@ def read(paths: list[Path]) -> None:
     all_pages = time.process_time() - begun
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - peak
     begun = time.process_time()
-    NewestCrawl(
+    CrawlPrecedence(
         [read_latest_outcomes(one.home, one.length) for one in (CrawlReader(path).snapshot() for path in paths)]
     )
     say_which = time.process_time() - begun

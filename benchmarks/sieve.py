@@ -87,7 +87,7 @@ def play(offers: int, directory: Path) -> None:
         row = since / (offered - start_of_row) * 1e6
         first = first or row
         print(
-            f"{offered:>12,} {sieve.seen:>12,} {row:>8.3f} {whole / offered * 1e6:>14.3f} {sieve.runs:>5}"
+            f"{offered:>12,} {sieve.seen:>12,} {row:>8.3f} {whole / offered * 1e6:>14.3f} {sieve.run_count:>5}"
             f" {resident_mb():>8.0f} {sorted(small)[10] * 1e3:>9.2f} ms"
         )
         spent, start_of_row = 0.0, offered

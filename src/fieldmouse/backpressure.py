@@ -39,11 +39,11 @@ class Backpressure:
 
     def set_buffered(self, pages: int) -> None:
         self.buffered = pages
-        self._note_level()
+        self._update_level()
 
     def set_indexing(self, pages: int) -> None:
         self.indexing = pages
-        self._note_level()
+        self._update_level()
 
     def set_active_visits(self, robots: int) -> None:
         self.active_visits = robots
@@ -68,7 +68,7 @@ class Backpressure:
         self._followers.append(follower)
         follower()
 
-    def _note_level(self) -> None:
+    def _update_level(self) -> None:
         level = self.buffered + self.indexing
         if level != self.level:
             self.level = level

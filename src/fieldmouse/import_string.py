@@ -34,7 +34,7 @@ _POLICIES = {
 }
 
 
-def _moved() -> dict[str, str]:
+def _present_names() -> dict[str, str]:
     moved = {}
     for package, pairs in _POLICIES.items():
         words = [word.split(".") for word in pairs.split()]
@@ -46,7 +46,7 @@ def _moved() -> dict[str, str]:
 
 
 #: Present names of policies that a crawl's settings may name by a former one.
-MOVED = _moved()
+MOVED = _present_names()
 
 
 def import_object(name: str, what: str, path: Sequence[str] = ()) -> Any:

@@ -54,16 +54,16 @@ class FrontCourse(DecisionObserver):
         self.visits = self.urls = self.draws = self.appends = self.reads = self.decisions = 0
         self.checksum = 0
 
-    def began(self, now: float, *, unlisted: int, batch: int) -> None:
+    def run_started(self, now: float, *, unlisted: int, batch: int) -> None:
         self._started = now
 
     def backlog_restored(self, host: Host, urls: int) -> None:
         self._store(urls)
 
-    def put_online(self, host: Host, urls: int) -> None:
+    def urls_put_online(self, host: Host, urls: int) -> None:
         self._bring(host, urls)
 
-    def starved(self, width: int, out: int) -> None:
+    def no_host_ready(self, width: int, out: int) -> None:
         self._width = width
 
     def visit_started(self, width: int, out: int) -> None:
@@ -79,7 +79,7 @@ class FrontCourse(DecisionObserver):
         self._seconds.append(now - self._started)
         self._points.extend((len(self._online), self._width, self._backlog))
 
-    def drawn(self, host: Host, online: bool) -> None:
+    def url_placed(self, host: Host, online: bool) -> None:
         self.draws += 1
         self._note(b"+" if online else b"-", host)
         if online:
@@ -88,13 +88,13 @@ class FrontCourse(DecisionObserver):
             self.appends += 1
             self._store(1)
 
-    def recalled(self, host: Host, urls: int) -> None:
+    def urls_recalled(self, host: Host, urls: int) -> None:
         self.reads += 1
         self._note(b"%d" % urls, host)
         self._backlog -= urls
         self._bring(host, urls)
 
-    def taken_offline(self, host: Host, urls: int) -> None:
+    def host_taken_offline(self, host: Host, urls: int) -> None:
         self._note(b"!%d" % urls, host)
         self._remove(host, urls)
         self._store(urls)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fieldmouse.queueing.fit.goodness import FittedPart, Goodness
+from fieldmouse.queueing.fit.goodness import FitReport, FittedPart
 from fieldmouse_lab.catalogue import Figure, Panel, Series, explain_missing_extra
 
 if TYPE_CHECKING:
@@ -237,7 +237,7 @@ def thinned(x: Any, y: Any, points: int) -> tuple[Any, Any]:
     return x[kept], y[kept]
 
 
-def fit_figure(report: Goodness, name: str = "fit", title: str = "The crawl and its model") -> Figure:
+def fit_figure(report: FitReport, name: str = "fit", title: str = "The crawl and its model") -> Figure:
     """Build a figure with one panel for each part's distribution and one for each mode with correlations."""
     panels: list[Panel] = []
     for part in report.parts:

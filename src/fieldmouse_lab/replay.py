@@ -49,12 +49,12 @@ class CountedFront:
         self._next = 0
         self.open_tickets = _Alike()
 
-    def add(self, links: Iterable[bytes]) -> list[int]:
+    def add_tickets(self, links: Iterable[bytes]) -> list[int]:
         first = self._next
         self._next += sum(1 for _ in links)
         return list(range(first, self._next))
 
-    def remove(self, numbers: Iterable[int]) -> int:
+    def close_tickets(self, numbers: Iterable[int]) -> int:
         return 0
 
 
@@ -80,7 +80,7 @@ class CountedWorkbench:
     def __contains__(self, host: Host) -> bool:
         return host in self._online
 
-    def put(self, host: Host, state: HostState, numbers: Iterable[int]) -> None:
+    def add_urls(self, host: Host, state: HostState, numbers: Iterable[int]) -> None:
         count = sum(1 for _ in numbers)
         self._online[host] = self._online.get(host, 0) + count
         self._urls += count
@@ -226,24 +226,24 @@ def replay_events(run: RecordedRun, witness: DecisionObserver) -> None:
     names, start = run.names, run.start
     source: deque[Host] = deque()
     drawn, width = "", 0
-    witness.began(start.at, unlisted=start.unlisted, batch=start.batch)
+    witness.run_started(start.at, unlisted=start.unlisted, batch=start.batch)
     for act, value, second in run.events():
         match act:
             case EventKind.ARRIVED:
                 source.append(Host(names[value]))
-                witness.discovered((source[-1],))
+                witness.urls_discovered((source[-1],))
             case EventKind.SEATED:
-                witness.put_online(Host(names[value]), second)
+                witness.urls_put_online(Host(names[value]), second)
             case EventKind.HELD:
                 witness.backlog_restored(Host(names[value]), second)
             case EventKind.KNOWN:
                 witness.address_known(Host(names[value]), names[second])
             case EventKind.LOCATED:
-                witness.address_found(Host(names[value]), names[second])
+                witness.address_changed(Host(names[value]), names[second])
             case EventKind.WIDTH:
                 width = value
             case EventKind.FED:
-                witness.starved(width, value)
+                witness.no_host_ready(width, value)
             case EventKind.TAKEN:
                 witness.visit_started(width, value)
             case EventKind.LEFT:
@@ -253,12 +253,12 @@ def replay_events(run: RecordedRun, witness: DecisionObserver) -> None:
             case EventKind.NAMED:
                 drawn = names[value]
             case EventKind.ONLINE | EventKind.STORED:
-                witness.drawn(Host(drawn) if drawn else source.popleft(), act == EventKind.ONLINE)
+                witness.url_placed(Host(drawn) if drawn else source.popleft(), act == EventKind.ONLINE)
                 drawn = ""
             case EventKind.RECALLED:
-                witness.recalled(Host(names[value]), second)
+                witness.urls_recalled(Host(names[value]), second)
             case EventKind.SENT_OFF:
-                witness.taken_offline(Host(names[value]), second)
+                witness.host_taken_offline(Host(names[value]), second)
 
 
 def play_policy(run: RecordedRun, policy: DistributionPolicy[int], witness: DecisionObserver) -> int:
@@ -275,16 +275,16 @@ def play_policy(run: RecordedRun, policy: DistributionPolicy[int], witness: Deci
         policy, draw=draw, queues=queues, front=front, workbench=seats, hosts=homes, batch=start.batch, witness=witness
     )
     elsewhere = width = 0
-    witness.began(start.at, unlisted=start.unlisted, batch=start.batch)
+    witness.run_started(start.at, unlisted=start.unlisted, batch=start.batch)
     for act, value, second in run.events():
         match act:
             case EventKind.ARRIVED:
                 host = Host(names[value])
-                witness.discovered((host,))
+                witness.urls_discovered((host,))
                 if listed:
                     source.append(host)
             case EventKind.SEATED:
-                distributor.put_online(Host(names[value]), front.add([b""] * second))
+                distributor.put_online_unasked(Host(names[value]), front.add_tickets([b""] * second))
             case EventKind.HELD:
                 for _ in range(second):
                     queues.append(Host(names[value]), b"")
@@ -295,13 +295,13 @@ def play_policy(run: RecordedRun, policy: DistributionPolicy[int], witness: Deci
                 width = value
             case EventKind.FED:
                 seats.set_in_flight(value)
-                witness.starved(width, value)
-                distributor.refill(width)
+                witness.no_host_ready(width, value)
+                distributor.bring_hosts_online(width)
             case EventKind.TAKEN:
                 seats.set_in_flight(value)
                 witness.visit_started(width, value)
                 if len(seats) < width and len(source) + len(queues):
-                    distributor.refill(width)
+                    distributor.bring_hosts_online(width)
             case EventKind.LEFT:
                 host = Host(names[value])
                 visited = seats.visit(host, second) if second or host in seats else None

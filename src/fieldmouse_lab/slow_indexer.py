@@ -20,8 +20,8 @@ from fieldmouse.clock import Clock
 from fieldmouse.config.settings_file import Settings, render
 from fieldmouse.control.control_log import ControlPeriod, control_periods
 from fieldmouse.control.page_trace import BufferMetrics, BufferTotals
-from fieldmouse.crawler.builder import build
-from fieldmouse.policy.thresholds import ExponentialLifetime, FixedLifetime, Obsolescence
+from fieldmouse.crawler.builder import build_crawl
+from fieldmouse.policy.thresholds import ExponentialLifetime, FixedLifetime, PageLifetime
 from fieldmouse.queueing.model.model import Cost
 from fieldmouse.queueing.model.phase_type import PhaseType
 from fieldmouse.storage.directory import CrawlDir
@@ -46,8 +46,8 @@ class SlowIndexerLane(InlineWorker):
         return super().has_room and not self._busy
 
     @property
-    def outstanding(self) -> int:
-        return self._busy + super().outstanding
+    def outstanding_pages(self) -> int:
+        return self._busy + super().outstanding_pages
 
     def send(self, number: int, outcome: Page | Unchanged | Moved | Failed) -> None:
         assert not self._busy, "one page at a time"
@@ -59,7 +59,7 @@ class SlowIndexerLane(InlineWorker):
             return  # closed in the meantime; the answer is not needed
         self._answers.append(self._shard.process_outcome(number, outcome))
         self._busy = False
-        self._tell()
+        self._deliver_results()
 
 
 def slow_lane_class(draw: Callable[[], float]) -> type[SlowIndexerLane]:
@@ -159,7 +159,7 @@ def crawl_with_slow_indexer(
     # A crawl's secret decides the order in which URLs leave the sieve; here it must follow from the seed.
     home = CrawlDir.create(path, shards=1, settings=render(settings).encode(), key_seed=seed)
     times = _service_times(situation.service, np.random.default_rng([seed, 1]))
-    fading: Obsolescence = FixedLifetime()
+    fading: PageLifetime = FixedLifetime()
     if situation.lifetime < math.inf:
         fading = ExponentialLifetime(situation.lifetime, np.random.default_rng([seed, 2]))
     readings: list[LiveStats] = []
@@ -170,7 +170,7 @@ def crawl_with_slow_indexer(
             readings.append(reading)
             totals.append(crew.stages.trace.totals())
 
-        crew = build(
+        crew = build_crawl(
             home,
             settings,
             [note],

@@ -19,7 +19,7 @@ from numpy.random import default_rng
 
 from fieldmouse.clock import Clock
 from fieldmouse.config.settings_file import Settings, render
-from fieldmouse.crawler.builder import build
+from fieldmouse.crawler.builder import build_crawl
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.testing import virtual_time
 from fieldmouse.testing.meadow.fetcher import MeadowFetcher
@@ -111,7 +111,7 @@ def run_trial(trial: PolicyTrial, policy: str, directory: Path) -> TrialResult:
 
     async def life(clock: Clock) -> TrialResult:
         fetcher = MeadowFetcher(meadow, clock)
-        crew = build(home, settings, [readings.append], clock=clock, fetcher=fetcher, lane=InlineWorker)
+        crew = build_crawl(home, settings, [readings.append], clock=clock, fetcher=fetcher, lane=InlineWorker)
         began = clock.now()
         try:
             summary = await crew.crawler.crawl(starts)

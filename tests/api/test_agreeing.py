@@ -124,7 +124,7 @@ def _toml(setting: str, value: str) -> str:
 def test_a_returning_agent_keeps_its_permissions(server: ServerProcess, tmp_path: Path) -> None:
     found(server, tmp_path, {"network.allow_private": "true", "politeness.obey_robots_txt": "false"})
     said = {"network.allow_private": "true", "politeness.obey_robots_txt": "false"}
-    join(server, tmp_path, said).open().unlock()
+    join(server, tmp_path, said).open_and_lock().unlock()
     again = join(server, tmp_path).settings
     assert again.network.allow_private
     assert not again.politeness.obey_robots_txt

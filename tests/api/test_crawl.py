@@ -19,8 +19,8 @@ import pytest
 import fieldmouse
 from fieldmouse.api import page_stream
 from fieldmouse.errors import CrawlLocked, UsageError
-from fieldmouse.frontier.state import sealed_frontier
-from fieldmouse.storage.checkpoint import read_checkpoint, sealed_counters, sealed_outcomes
+from fieldmouse.frontier.state import frontier_state_of
+from fieldmouse.storage.checkpoint import read_checkpoint, sealed_counters, sealed_outcome_bytes
 from fieldmouse.storage.directory import CrawlDir
 from meadowland import RunningMeadow, running_meadow
 from whole.crawling import run
@@ -322,12 +322,12 @@ def test_a_slow_loop_slows_the_crawl_and_loses_nothing(
             while still < 5:
                 last = read_checkpoint(CrawlDir.open(home))
                 assert last is not None
-                now = (last.at, last.state("outcomes", int))
+                now = (last.at, last.decode_part("outcomes", int))
                 if not seen or seen[-1] != now:
                     still = still + 1 if seen and seen[-1][1] == now[1] else 0
                     seen.append(now)
                 assert CrawlDir.open(home).owner_pid() is not None, "it waits, and does not end"
-            left = sealed_frontier(last).waiting
+            left = frontier_state_of(last).waiting
         urls.append(page.url)
     assert Counter(urls) == Counter(wide.pages())
     assert left > 50, "much was left to do when it stood"
@@ -341,7 +341,7 @@ def test_outcomes_without_a_page_are_read_once(meadow: RunningMeadow, tmp_path: 
     last = read_checkpoint(CrawlDir.open(home))
     assert last is not None
     assert sealed_counters(last).pages == pages
-    assert last.state(page_stream.DELIVERY_PART, page_stream.DeliveryState).reach == sealed_outcomes(last)
+    assert last.decode_part(page_stream.DELIVERY_PART, page_stream.DeliveryOffset).reach == sealed_outcome_bytes(last)
 
 
 # -- errors

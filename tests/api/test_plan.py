@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fieldmouse.api.planning import KEYWORD_SETTINGS, add_seeds, plan, plan_new, plan_to_resume
+from fieldmouse.api.planning import KEYWORD_SETTINGS, plan, plan_new, plan_to_resume, settings_text_with_seeds
 from fieldmouse.config import settings_file
 from fieldmouse.config.settings_file import Settings
 from fieldmouse.errors import CrawlDirError, CrawlExists, FieldmouseError, NotACrawl, StorageError
@@ -103,7 +103,7 @@ def test_a_plan_creates_nothing_until_it_is_opened(tmp_path: Path) -> None:
     new = plan(tmp_path / "c", {"pages": 7}, {}, [SEED])
     assert new.new
     assert not list(tmp_path.iterdir())
-    home = new.open()
+    home = new.open_and_lock()
     assert home.owner_pid() is not None
     home.unlock()
     kept = settings_file.load(home / "fieldmouse.toml")
@@ -125,7 +125,7 @@ def test_arguments_hold_for_one_run_and_new_seeds_stay(made: CrawlDir) -> None:
     assert again.new_seeds == ("http://b/",)
     assert again.settings.politeness.delay == 0.0
     assert (made / "fieldmouse.toml").read_bytes() == before, "nothing is written while it is only planned"
-    again.open().unlock()
+    again.open_and_lock().unlock()
     text = (made / "fieldmouse.toml").read_text()
     kept = settings_file.parse(text)
     assert kept.politeness.delay == 7.0
@@ -136,7 +136,7 @@ def test_arguments_hold_for_one_run_and_new_seeds_stay(made: CrawlDir) -> None:
 
 def test_seeds_added_to_the_settings_file_between_two_runs_count(made: CrawlDir) -> None:
     file = made / "fieldmouse.toml"
-    file.write_text(add_seeds(file.read_text(), ["http://b/"]))
+    file.write_text(settings_text_with_seeds(file.read_text(), ["http://b/"]))
     assert plan(made.path, {}, {}).seeds == (SEED, "http://b/")
 
 
@@ -156,7 +156,7 @@ def files() -> Iterator[str]:
 @settings(max_examples=8)
 @given(added=st.lists(st.text("/#'=,[]äab ").map("http://b/{}".format), min_size=1))
 def test_adding_seeds_changes_nothing_else_in_any_layout_of_the_file(text: str, added: list[str]) -> None:
-    before, after = settings_file.parse(text), settings_file.parse(edited := add_seeds(text, added))
+    before, after = settings_file.parse(text), settings_file.parse(edited := settings_text_with_seeds(text, added))
     assert after == before.override({"crawl.seeds": [*before.crawl.seeds, *added]})
     assert tomllib.loads(edited)
     if not text.startswith("crawl"):
@@ -169,8 +169,8 @@ def test_a_failed_write_of_seeds_releases_the_lock(made: CrawlDir, monkeypatch: 
     with monkeypatch.context() as patched:
         patched.setattr(sys.modules[plan_to_resume.__module__], "write_settings", _refuse)
         with pytest.raises(StorageError, match="No space left"):
-            asked.open()
-    home = asked.open()
+            asked.open_and_lock()
+    home = asked.open_and_lock()
     assert "http://127.0.1.2:8000/" in (home / "fieldmouse.toml").read_text()
     home.unlock()
 
@@ -182,11 +182,11 @@ def _refuse(path: Path, content: bytes, *, private: bool) -> None:
 def test_a_settings_file_with_secrets_is_private(tmp_path: Path) -> None:
     secret = {"network.headers": {"Cookie": "id=s3cret"}}
     for name, changes, mode in (("open", {}, None), ("closed", secret, 0o600)):
-        home = plan_new(tmp_path / name, {}, changes, [SEED]).open()
+        home = plan_new(tmp_path / name, {}, changes, [SEED]).open_and_lock()
         home.unlock()
         usual = (tmp_path / name / "crawl.json").stat().st_mode
         assert (home / "fieldmouse.toml").stat().st_mode & 0o777 == (mode or usual & 0o777)
-        again = plan_to_resume(tmp_path / name, {}, {}, [f"{SEED}more"]).open()
+        again = plan_to_resume(tmp_path / name, {}, {}, [f"{SEED}more"]).open_and_lock()
         again.unlock()
         assert f"{SEED}more" in (home / "fieldmouse.toml").read_text()
         assert (home / "fieldmouse.toml").stat().st_mode & 0o777 == (mode or usual & 0o777)
@@ -194,7 +194,7 @@ def test_a_settings_file_with_secrets_is_private(tmp_path: Path) -> None:
 
 def test_new_seeds_keep_the_mode_of_the_settings_file(made: CrawlDir) -> None:
     (made / "fieldmouse.toml").chmod(0o640)
-    plan_to_resume(made.path, {}, {}, [f"{SEED}more"]).open().unlock()
+    plan_to_resume(made.path, {}, {}, [f"{SEED}more"]).open_and_lock().unlock()
     assert (made / "fieldmouse.toml").stat().st_mode & 0o777 == 0o640
 
 
@@ -204,5 +204,5 @@ def test_a_leftover_settings_file_of_a_kill_does_not_make_the_settings_public(tm
     left.write_bytes(b"")
     left.chmod(0o666)
     secret = {"network.headers": {"Cookie": "id=s3cret"}}
-    plan_new(tmp_path / "c", {}, secret, [SEED]).open().unlock()
+    plan_new(tmp_path / "c", {}, secret, [SEED]).open_and_lock().unlock()
     assert (tmp_path / "c" / "fieldmouse.toml").stat().st_mode & 0o777 == 0o600

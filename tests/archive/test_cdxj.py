@@ -34,10 +34,10 @@ def test_surt_keys_equal_those_of_replay_tools(url: str, key: str) -> None:
 @given(st.text(max_size=50), st.integers(0, 2**40), st.integers(0, 2**30))
 def test_line_round_trips(tail: str, offset: int, length: int) -> None:
     url = "http://example.org/" + tail.encode("ascii", "ignore").decode().replace("\n", "").replace(" ", "")
-    raw = warc_writer.format_line(url, "20261116000000", "text/html", 200, "ABC", offset, length, "x.warc.gz")
+    raw = warc_writer.format_cdxj_line(url, "20261116000000", "text/html", 200, "ABC", offset, length, "x.warc.gz")
     assert raw.endswith(b"\n")
     assert raw.count(b"\n") == 1
-    stamp, entry = warc_writer.parse_line(raw)
+    stamp, entry = warc_writer.parse_cdxj_line(raw)
     assert (stamp, entry.url, int(entry.offset), int(entry.length)) == ("20261116000000", url, offset, length)
 
 
@@ -51,11 +51,11 @@ def test_merge_sorts_logs_with_any_chunk_size(
         path = folder / f"shard-{number}.cdxj"
         path.write_text("".join(line + "\n" for line in lines))
         paths.append(path)
-    count = warc_writer.merge_logs(paths, folder / "index.cdxj", chunk=chunk)
+    count = warc_writer.merge_cdxj_logs(paths, folder / "index.cdxj", chunk=chunk)
     assert (folder / "index.cdxj").read_text().splitlines() == sorted(line for log in logs for line in log)
     assert count == sum(map(len, logs))
     assert len(list(folder.iterdir())) == len(logs) + 1
 
 
 def test_merge_of_no_logs_gives_an_empty_index(tmp_path: Path) -> None:
-    assert warc_writer.merge_logs([], tmp_path / "index.cdxj") == 0
+    assert warc_writer.merge_cdxj_logs([], tmp_path / "index.cdxj") == 0

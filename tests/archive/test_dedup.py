@@ -21,10 +21,10 @@ def test_digests_have_the_notation_of_warc(payload: bytes) -> None:
 def test_duplicate_is_found_within_its_batch_and_after_the_commit(tmp_path: Path) -> None:
     doubles = DigestStore(tmp_path)
     counts, undone = payload_digest(b"counts"), payload_digest(b"undone")
-    doubles.note(1, counts, 0xABCDEF, 77)
+    doubles.remember_page(1, counts, 0xABCDEF, 77)
     assert doubles.find_exact(counts) == 77
-    doubles.committed(1)
-    doubles.note(2, undone, 0xFEDCBA, 78)
+    doubles.write_committed(1)
+    doubles.remember_page(2, undone, 0xFEDCBA, 78)
     assert doubles.find_exact(undone) == 78
     doubles.close()
     again = DigestStore(tmp_path)
@@ -36,12 +36,12 @@ def test_duplicate_is_found_within_its_batch_and_after_the_commit(tmp_path: Path
 def test_first_of_several_duplicates_is_returned(tmp_path: Path) -> None:
     doubles = DigestStore(tmp_path)
     digest = payload_digest(b"x")
-    doubles.note(1, digest, 1, 10)
-    doubles.note(1, digest, 1, 20)
-    doubles.committed(1)
-    doubles.note(2, digest, 1, 30)
+    doubles.remember_page(1, digest, 1, 10)
+    doubles.remember_page(1, digest, 1, 20)
+    doubles.write_committed(1)
+    doubles.remember_page(2, digest, 1, 30)
     assert doubles.find_exact(digest) in (10, 30)
-    doubles.committed(2)
+    doubles.write_committed(2)
     assert doubles.find_exact(digest) == 10
     doubles.close()
 
@@ -49,7 +49,7 @@ def test_first_of_several_duplicates_is_returned(tmp_path: Path) -> None:
 def test_near_duplicates_are_found_within_the_distance_before_and_after_commit(tmp_path: Path) -> None:
     doubles = DigestStore(tmp_path)
     mark = 0x0123456789ABCDEF
-    doubles.note(1, b"d" * 20, mark, 5)
+    doubles.remember_page(1, b"d" * 20, mark, 5)
     for _ in range(2):
         assert doubles.find_similar(mark, 0) == 5
         assert doubles.find_similar(mark ^ (1 << 3 | 1 << 20 | 1 << 40), 3) == 5
@@ -57,7 +57,7 @@ def test_near_duplicates_are_found_within_the_distance_before_and_after_commit(t
         assert doubles.find_similar(mark ^ 0b1111, 4) == 5
         assert doubles.find_similar(mark ^ 0b11111, 4) is None
         assert doubles.find_similar(0, 4) is None
-        doubles.committed(1)
+        doubles.write_committed(1)
     doubles.close()
     again = DigestStore(tmp_path)
     assert again.find_similar(mark, 0) == 5
@@ -66,7 +66,7 @@ def test_near_duplicates_are_found_within_the_distance_before_and_after_commit(t
 
 def test_undone_batch_leaves_no_near_duplicates(tmp_path: Path) -> None:
     doubles = DigestStore(tmp_path)
-    doubles.note(1, b"d" * 20, 0x0123456789ABCDEF, 5)
+    doubles.remember_page(1, b"d" * 20, 0x0123456789ABCDEF, 5)
     doubles.close()
     again = DigestStore(tmp_path)
     assert again.find_similar(0x0123456789ABCDEF, 4) is None
@@ -75,10 +75,10 @@ def test_undone_batch_leaves_no_near_duplicates(tmp_path: Path) -> None:
 
 def test_simhashes_of_another_version_are_deleted(tmp_path: Path) -> None:
     doubles = DigestStore(tmp_path)
-    doubles.note(1, b"d" * 20, 0x0123456789ABCDEF, 5)
-    doubles.committed(1)
+    doubles.remember_page(1, b"d" * 20, 0x0123456789ABCDEF, 5)
+    doubles.write_committed(1)
     doubles.close()
-    DigestStore.delete_outdated(tmp_path)
+    DigestStore.delete_outdated_sketches(tmp_path)
     assert (tmp_path / "simhashes").exists(), "it is of our version"
     size = (tmp_path / "simhashes").stat().st_size
     for other in (b"\1", b""):  # an older version, and a table without a version
@@ -86,7 +86,7 @@ def test_simhashes_of_another_version_are_deleted(tmp_path: Path) -> None:
             file.truncate(size - 8)
             file.seek(size - 8)
             file.write(other)
-        DigestStore.delete_outdated(tmp_path)
+        DigestStore.delete_outdated_sketches(tmp_path)
         again = DigestStore(tmp_path)
         assert again.find_similar(0x0123456789ABCDEF, 4) is None
         assert again.find_exact(b"d" * 20) == 5
@@ -98,8 +98,8 @@ def test_damaged_free_list_is_detected_before_any_write(tmp_path: Path) -> None:
     doubles = DigestStore(tmp_path)
     for batch in range(1, 30):
         for number in range(40):
-            doubles.note(batch, hashlib.sha1(b"%d %d" % (batch, number)).digest(), 0, number)
-        doubles.committed(batch)
+            doubles.remember_page(batch, hashlib.sha1(b"%d %d" % (batch, number)).digest(), 0, number)
+        doubles.write_committed(batch)
     doubles.close()
     path = tmp_path / "digests.lmdb"
     verify_digests(tmp_path)

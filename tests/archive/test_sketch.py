@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmouse.archive.dedup import MIN_WORDS, NEAR_BITS, sketch
+from fieldmouse.archive.dedup import MIN_WORDS, NEAR_BITS, compute_sketch
 
 ALL = (1 << 64) - 1
 C1, C2, C3, C4 = 0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x27D4EB2F165667C5
@@ -55,16 +55,16 @@ def by_definition(text: str) -> tuple[int, int]:
 
 @given(st.text("abcdefgh éx\n\t\xa0\u3000", max_size=400) | st.text(max_size=80))
 def test_sketch_follows_its_definition(text: str) -> None:
-    assert sketch(text) == by_definition(text)
+    assert compute_sketch(text) == by_definition(text)
 
 
 @given(st.integers(0, 2**32))
 def test_repetitions_and_spacing_do_not_matter(seed: int) -> None:
     chance = Random(seed)
     words = ["".join(chance.choices("abcdefgh", k=chance.randint(1, 30))) for _ in range(50)]
-    once = sketch(" ".join(words + words))[0]
-    assert sketch("\n\n".join(words + words + words))[0] == once
-    assert sketch("\xa0 ".join(words + words))[0] == once
+    once = compute_sketch(" ".join(words + words))[0]
+    assert compute_sketch("\n\n".join(words + words + words))[0] == once
+    assert compute_sketch("\xa0 ".join(words + words))[0] == once
 
 
 def distance(length: int, changed: int, chance: Random) -> int:
@@ -74,7 +74,7 @@ def distance(length: int, changed: int, chance: Random) -> int:
     other = list(words)
     for at in chance.sample(range(length), changed):
         other[at] = "".join(chance.choices("qrstuvwxyz", k=7))
-    return (sketch(" ".join(words))[0] ^ sketch(" ".join(other))[0]).bit_count()
+    return (compute_sketch(" ".join(words))[0] ^ compute_sketch(" ".join(other))[0]).bit_count()
 
 
 @pytest.mark.parametrize(("length", "changed"), [(1000, 10), (1000, 100), (400, 4), (400, 20)])
@@ -91,13 +91,13 @@ def test_bits_differ_with_the_predicted_probability(length: int, changed: int) -
 
 def test_different_texts_are_far_apart() -> None:
     chance = Random(3)
-    marks = [sketch(" ".join(str(chance.randrange(10**6)) for _ in range(200)))[0] for _ in range(200)]
+    marks = [compute_sketch(" ".join(str(chance.randrange(10**6)) for _ in range(200)))[0] for _ in range(200)]
     nearest = min((a ^ b).bit_count() for i, a in enumerate(marks) for b in marks[:i])
     assert nearest > NEAR_BITS + 4
 
 
 def test_long_words_with_equal_ends_differ() -> None:
     def page(name: str) -> int:
-        return sketch(" ".join(f"{name}_{n} is documented under {name} here" for n in range(30)))[0]
+        return compute_sketch(" ".join(f"{name}_{n} is documented under {name} here" for n in range(30)))[0]
 
     assert (page("CMAKE_VS_SDK_LIBRARY_DIRECTORIES") ^ page("CMAKE_VS_SDK_EXCLUDE_DIRECTORIES")).bit_count() > 16

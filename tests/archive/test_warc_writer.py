@@ -15,7 +15,7 @@ from warcio.recordloader import ArcWarcRecord
 
 from fieldmouse.archive import warc_writer
 from fieldmouse.archive.dedup import format_digest, payload_digest
-from fieldmouse.archive.warc_reader import read_members, read_record, stored_response
+from fieldmouse.archive.warc_reader import read_members, read_record, response_in_record
 from fieldmouse.archive.warc_writer import WarcWriter, cdxj_log_path
 from fieldmouse.config.factories import WorkerConfig
 from fieldmouse.http import headers as head
@@ -50,7 +50,7 @@ def keep(
     archive: WarcWriter, url: str, answer: Response, earlier: tuple[str, str] | None = None, etag: str = ""
 ) -> int:
     digest = format_digest(payload_digest(answer.body))
-    stored = archive.write(
+    stored = archive.write_response(
         Request(Url(url), 2, "http://example.org/", etag=etag),
         answer,
         payload=answer.body,
@@ -61,7 +61,7 @@ def keep(
 
 
 def state_of(archive: WarcWriter) -> ShardState:
-    serial, warc, warc_length, cdxj_length = archive.position
+    serial, warc, warc_length, cdxj_length = archive.file_positions
     return ShardState(1, serial, warc, warc_length, cdxj_length)
 
 
@@ -93,7 +93,7 @@ def test_records_read_back_equal_the_stored_ones(tmp_path_factory, answers) -> N
     decoded = [body for record, body in found if record.rec_type == "response"]
     assert decoded == [body for body, _, _ in answers]
     for line in cdxj_log_path(folder, 0).read_bytes().splitlines():
-        _, entry = warc_writer.parse_line(line)
+        _, entry = warc_writer.parse_cdxj_line(line)
         with warc.open("rb") as file:
             file.seek(int(entry.offset))
             member = file.read(int(entry.length))
@@ -143,7 +143,7 @@ def test_revisit_record_names_the_earlier_record(tmp_path: Path) -> None:
     assert second["WARC-Refers-To-Target-URI"] == "http://example.org/first"
     assert second["WARC-Refers-To-Date"] == first["WARC-Date"]
     assert second["WARC-Payload-Digest"] == first["WARC-Payload-Digest"]
-    lines = [warc_writer.parse_line(line)[1] for line in cdxj_log_path(tmp_path, 0).read_bytes().splitlines()]
+    lines = [warc_writer.parse_cdxj_line(line)[1] for line in cdxj_log_path(tmp_path, 0).read_bytes().splitlines()]
     assert [line.mime for line in lines] == ["text/html", "warc/revisit"]
 
 
@@ -168,7 +168,7 @@ def test_304_to_an_unconditional_request_is_not_a_revisit(tmp_path: Path) -> Non
     assert (kept.rec_type, kept.http_headers.get_statuscode()) == ("response", "304")
     assert not [name for name, _ in kept.rec_headers.headers if name.startswith(("WARC-Refers", "WARC-Prof"))]
     (line,) = cdxj_log_path(tmp_path, 0).read_bytes().splitlines()
-    assert warc_writer.parse_line(line)[1].mime != warc_writer.REVISIT
+    assert warc_writer.parse_cdxj_line(line)[1].mime != warc_writer.REVISIT
 
 
 def test_head_with_malformed_lines_is_stored_as_received_and_readable(tmp_path: Path) -> None:
@@ -196,7 +196,7 @@ def test_head_with_malformed_lines_is_stored_as_received_and_readable(tmp_path: 
         if b"\nWARC-Type: response" in member.content
     )
     assert first.block == b"HTTP/1.1 200 OK\r\n" + lines[0] + b"\r\nabc"
-    assert stored_response(second).headers == (
+    assert response_in_record(second).headers == (
         ("x-crawler-transfer-encoding", ""),
         ("x-crawler-transfer-encoding", "gzip, chunked"),
         ("a", "b"),
@@ -258,4 +258,4 @@ def test_rollback_keeps_exactly_the_committed_records(  # type: ignore[no-untype
     expected = [f"http://example.org/{number}" for number in range(counted)] + ["http://example.org/after"]
     assert urls == expected
     lines = cdxj_log_path(folder, 1).read_bytes().splitlines()
-    assert [warc_writer.parse_line(line)[1].url for line in lines] == expected
+    assert [warc_writer.parse_cdxj_line(line)[1].url for line in lines] == expected

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fieldmouse.archive.warc_reader import RecordReader
 from fieldmouse.cli.watch.changes import MAX_BLOCK_CHARS, difference_lines
-from fieldmouse.diff.compare import hunks
+from fieldmouse.diff.compare import find_hunks
 from fieldmouse.formatting import sanitize
 from fieldmouse.reader.page import StoredPage
 from fieldmouse.reader.versions import VersionDifference
@@ -27,7 +27,7 @@ versions = st.lists(texts, max_size=6)
 
 def difference(old: list[str], new: list[str]) -> VersionDifference:
     page = StoredPage(OutcomeRow(URL, OutcomeKind.PAGE, 1.0), RecordReader(Path("nowhere"), []))
-    return VersionDifference(URL, page, page, (1, 2), 0.5, list(hunks(old, new)))
+    return VersionDifference(URL, page, page, (1, 2), 0.5, list(find_hunks(old, new)))
 
 
 @given(versions, versions)

@@ -27,8 +27,8 @@ import zstandard
 
 from fieldmouse.cluster import decoding
 from fieldmouse.cluster import decoding as blocks
-from fieldmouse.cluster.client.placement import agent_table, page_share
-from fieldmouse.cluster.coordinator import AgentStatus, CrawlSpec, HostPayload, LeaseId, ListedAgent
+from fieldmouse.cluster.client.placement import agent_table, share_of_pages
+from fieldmouse.cluster.coordinator import AgentReport, CrawlSpec, HostPayload, LeaseId, ListedAgent
 from fieldmouse.cluster.decoding import DamagedValue, UrlsToRefetch, encode_row, pack_urls
 from fieldmouse.cluster.redis import messages
 from fieldmouse.errors import CoordinatorError
@@ -78,7 +78,7 @@ def _learned() -> bytes:
 
 _unreached = UnreachedNote("east", "m1", OutcomeReason.NO_ADDRESS, 30.0)
 STATE = _encode(HostState(address="192.0.2.7", crawl_delay=2.0, failures=1, pages=9, unreached=(_unreached,)))
-ADVERT = _encode(AgentStatus(3.0, 1.1, 0.2, 500, 3.5, 16, "m1", "/srv/crawl", 300.0, 4, True, False))
+ADVERT = _encode(AgentReport(3.0, 1.1, 0.2, 500, 3.5, 16, "m1", "/srv/crawl", 300.0, 4, True, False))
 ROBOTS = b"User-agent: *\nDisallow: /private\nCrawl-delay: 2\nSitemap: http://a.test/s.xml\n"
 CHARTER = CrawlSpec(4711, '[crawl]\nseeds = ["http://a.test/"]\n', ("http://a.test/",), "fieldmouse/0.1")
 
@@ -105,7 +105,7 @@ def _use_link(value: bytes) -> object:
 
 def _use_learned(value: bytes) -> object:
     row = decoding.check_policy_data(value)
-    table = balancer.AgentTable.with_defaults(["east", "west", "south"])
+    table = balancer.AgentTable.from_names(["east", "west", "south"])
     for each in _BALANCERS:
         each.choose(HOST, row, 0, table)
         each.observe(row, "east", 0.4, 0.1)
@@ -124,7 +124,7 @@ def _use_robots_txt(value: bytes) -> object:
 def _use_pulse(value: Any) -> object:
     pulse, _ = messages.parse_heartbeat_reply(value)
     agent_table(pulse.agents)
-    return page_share(pulse.agents, "east-1a2b3c", pulse.alive)
+    return share_of_pages(pulse.agents, "east-1a2b3c", pulse.alive)
 
 
 def _use_advert(value: bytes) -> object:

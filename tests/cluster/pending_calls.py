@@ -10,8 +10,8 @@ import numpy as np
 from fieldmouse.aio import WakeUp
 from fieldmouse.clock import Clock
 from fieldmouse.cluster.client.outbox import Outbox
-from fieldmouse.cluster.client.pending import AddressLeases, ClusterPageQuota, LeaseClock, PendingCalls
-from fieldmouse.cluster.client.placement import HostPlacement, HostTransfer
+from fieldmouse.cluster.client.pending import AddressLeases, AgentLease, ClusterPageQuota, PendingCalls
+from fieldmouse.cluster.client.placement import HostPayloadCodec, HostPlacement
 from fieldmouse.cluster.client.session import ClusterSession, SessionSettings
 from fieldmouse.cluster.coordinator import Coordinator, SiteBounds
 from fieldmouse.policy.balance import balancer
@@ -24,12 +24,12 @@ def a_chooser() -> HostPlacement:
 
 
 def a_mailbox(
-    folder: Path, clock: Clock, lease: LeaseClock, chooser: HostPlacement, outbox: Outbox | None = None
+    folder: Path, clock: Clock, lease: AgentLease, chooser: HostPlacement, outbox: Outbox | None = None
 ) -> PendingCalls:
     return PendingCalls(
         outbox=Outbox(folder / "board", None, clock.now) if outbox is None else outbox,
         lease=lease,
-        transfer=HostTransfer(chooser, RobotsTxtCache(clock, product="test"), Politeness(), clock),
+        transfer=HostPayloadCodec(chooser, RobotsTxtCache(clock, product="test"), Politeness(), clock),
         outcomes=MagicMock(),
         clock=clock,
         key_seed=7,

@@ -18,18 +18,18 @@ from typing import TypeVar
 from cluster.coordinators import World
 from fieldmouse.cluster.coordinator import (
     AckBatch,
-    AckedKeys,
     AddressRequest,
     AgentId,
     Coordinator,
     CrawlSpec,
-    Heartbeat,
+    HeartbeatRequest,
     HostGrant,
     HostPayload,
+    LeaseAck,
     LeaseId,
     LinkOffer,
-    PageReservation,
     ReleasedHost,
+    ReservationRequest,
     SiteBounds,
 )
 from fieldmouse.cluster.decoding import pack_urls
@@ -127,7 +127,7 @@ class Network:
         name = AgentId(agent, self.starts)
         sent_at = self.world.now()
         self.do(self.board.join(name, LEASE))
-        pulse = self.do(self.board.heartbeat(name, Heartbeat(b"", LEASE)))
+        pulse = self.do(self.board.heartbeat(name, HeartbeatRequest(b"", LEASE)))
         self.players[agent] = Player(name, pulse.server_run, sent_at + LEASE)
         return self.players[agent]
 
@@ -147,7 +147,7 @@ class Network:
         player = self.players.get(agent) or self._begin(agent)
         sent_at = self.world.now()
         try:
-            pulse = self.do(self.board.heartbeat(player.name, Heartbeat(b"", LEASE)))
+            pulse = self.do(self.board.heartbeat(player.name, HeartbeatRequest(b"", LEASE)))
             if pulse.server_run != player.run:
                 player.run, player.missed_answer = pulse.server_run, True
                 self._tell_again(player)
@@ -321,7 +321,7 @@ class Network:
         player = self._somebody(dice)
         leases = {held: self._some(keys, dice) for held, keys in player.knows.items()}
         urls = pack_urls([f"{held.host}/{key}" for held, keys in leases.items() for key in keys])
-        told = AckBatch([AckedKeys(held, keys, kinds_of(keys)) for held, keys in leases.items()], urls)
+        told = AckBatch([LeaseAck(held, keys, kinds_of(keys)) for held, keys in leases.items()], urls)
         for _ in range(dice.randint(1, 2)):
             self._book(player, told)
         player.told.append(told)
@@ -345,7 +345,7 @@ class Network:
         """No agent here counts its pages; the audit checks that the coordinator adds them up."""
         player = self._somebody(dice)
         keep, want = dice.choice([0, 3]), dice.choice([3, 9])
-        pages = self.do(self.board.reserve_pages(player.name, PageReservation(30, keep, want)))
+        pages = self.do(self.board.reserve_pages(player.name, ReservationRequest(30, keep, want)))
         assert keep <= pages <= want
         self.happened("reserved" if pages > keep else "refused to reserve")
 
@@ -431,7 +431,7 @@ class Network:
         name = AgentId("zed", 10**6)
         self.do(self.board.join(name, LEASE))
         self.world.advance(LEASE / 2)
-        self.do(self.board.heartbeat(name, Heartbeat(b"", 3 * LEASE)))
+        self.do(self.board.heartbeat(name, HeartbeatRequest(b"", 3 * LEASE)))
         self.world.advance(LEASE / 2 + 3)  # the server may have been calm
         while grants := self.do(self.board.lease_hosts(name, 9, 9)):
             for grant in grants:
@@ -440,7 +440,7 @@ class Network:
                     keys = [key for key, _ in grant.rows]
                     assert not self.settled & set(keys)
                     self.settled.update(keys)
-                    told = AckBatch([AckedKeys(held, keys, kinds_of(keys))])
+                    told = AckBatch([LeaseAck(held, keys, kinds_of(keys))])
                     assert self.do(self.board.ack(name, told)) == [()]
                     (grant,) = self.do(self.board.lease_more_urls(name, [held], 9))
         books = self.do(self.board.totals())

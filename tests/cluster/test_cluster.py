@@ -213,11 +213,11 @@ def test_a_directory_of_an_agent_killed_during_creation_is_still_an_agents(
     words: dict[str, object] = {"allow_private": True}
     where = ([server.url], f"made-{missing}")
     plan = cluster_agent.plan_agent(tmp_path / "a", *where, words, {}, ["http://127.0.0.1:9/"])
-    plan.open().unlock()
+    plan.open_and_lock().unlock()
     (tmp_path / "a" / missing).unlink(missing_ok=True)
     again = cluster_agent.plan_agent(tmp_path / "a", *where, {}, {})
     assert again.new == (missing == "crawl.json")
-    again.open().unlock()
+    again.open_and_lock().unlock()
     assert is_agent_directory(tmp_path / "a")
 
 
@@ -226,7 +226,7 @@ def test_a_resumed_agent_uses_the_settings_of_its_machine(server: ServerProcess,
     where, home = ([server.url], "kept"), tmp_path / "a"
     words: dict[str, object] = {"resolve": ("a.test=127.0.0.9",), "concurrency": "3", "pages": "70"}
     first = cluster_agent.plan_agent(home, *where, words, {"storage.checkpoint": "1s"}, ["http://a.test/"])
-    first.open().unlock()
+    first.open_and_lock().unlock()
     again = cluster_agent.plan_agent(home, *where, {}, {}).settings
     assert again.network.resolve == ("a.test=127.0.0.9",)
     assert (again.fetch.concurrency, again.storage.checkpoint) == (3, 1.0)
@@ -252,7 +252,7 @@ def test_an_agent_of_another_crawl_is_not_told_that_the_coordinator_was_lost(
 ) -> None:
     words: dict[str, object] = {"allow_private": True}
     where = ([server.url], "news")
-    cluster_agent.plan_agent(tmp_path / "a", *where, words, {}, ["http://127.0.0.1:9/"]).open().unlock()
+    cluster_agent.plan_agent(tmp_path / "a", *where, words, {}, ["http://127.0.0.1:9/"]).open_and_lock().unlock()
     begin_start(tmp_path / "a", "news")
     with pytest.raises(UsageError, match="belongs to the crawl `news`, not to `nwes`") as wrong:
         cluster_agent.plan_agent(tmp_path / "a", [server.url], "nwes", {}, {})
@@ -377,7 +377,7 @@ def test_the_error_for_an_unknown_crawl_lists_the_existing_ones(tmp_path: Path, 
         assert not asked(capfd, "cluster", "list", *where)
         for name in ("news", "wikis"):
             plan = cluster_agent.plan_agent(tmp_path / name, [server.url], name, {}, {}, ["http://127.0.0.1:9/"])
-            plan.open().unlock()
+            plan.open_and_lock().unlock()
         wrong = asked(capfd, "cluster", "drain", "ada", *where, "--crawl", "nwes", expect=1)
         assert wrong["error"] == "the coordinator knows no crawl `nwes`"
         assert wrong["hint"] == "it has `news` and `wikis`: name one with --crawl"

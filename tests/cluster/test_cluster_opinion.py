@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 from fieldmouse.clock import ManualClock
-from fieldmouse.cluster.client.placement import ClusterOpinion, agent_table
-from fieldmouse.cluster.coordinator import AgentStatus, ListedAgent
+from fieldmouse.cluster.client.placement import ClusterSecondOpinion, agent_table
+from fieldmouse.cluster.coordinator import AgentReport, ListedAgent
 from fieldmouse.policy.outage import NOTE_SECONDS
 from fieldmouse.types.host import HostState, UnreachedNote
 from fieldmouse.types.reason import OutcomeReason
 
 
 def note(agent: str, machine: str, *, alive: bool = True, draining: bool = False, resting: bool = False) -> ListedAgent:
-    advert = msgspec.msgpack.encode(AgentStatus(machine=machine, resting=resting))
+    advert = msgspec.msgpack.encode(AgentReport(machine=machine, resting=resting))
     return ListedAgent(agent, 1, alive, draining, advert, 0.0)
 
 
@@ -27,8 +27,8 @@ GONE = [note("dead", "a", alive=False), note("leaving", "b", draining=True)]
 GONE += [note("cut off", "c", resting=True)]
 
 
-def meeting(notes: Sequence[ListedAgent], clock: ManualClock | None = None) -> ClusterOpinion:
-    colleagues = ClusterOpinion(clock or ManualClock(1000.0), np.random.default_rng(1), "here")
+def meeting(notes: Sequence[ListedAgent], clock: ManualClock | None = None) -> ClusterSecondOpinion:
+    colleagues = ClusterSecondOpinion(clock or ManualClock(1000.0), np.random.default_rng(1), "here")
     colleagues.update_agents("me", notes)
     return colleagues
 
@@ -37,10 +37,10 @@ def meeting(notes: Sequence[ListedAgent], clock: ManualClock | None = None) -> C
 @pytest.mark.parametrize("other", GONE, ids=lambda other: other.agent)
 def test_agents_that_take_no_hosts_are_not_asked(other: ListedAgent, final: bool) -> None:
     colleagues = meeting([ME, other])
-    assert not colleagues.has_others
+    assert not colleagues.other_agents_take_hosts
     assert colleagues.offer_to_others(HostState(), OutcomeReason.NO_CONNECTION, final=final) is None
     both = meeting([ME, other, WELL])
-    assert both.has_others
+    assert both.other_agents_take_hosts
     noted = both.offer_to_others(HostState(), OutcomeReason.NO_CONNECTION, final=final)
     assert noted is not None
     assert noted.unreached == (
@@ -59,7 +59,7 @@ def test_a_local_network_failure_is_no_second_opinion() -> None:
     """One has no network, the host refuses the other: a third is asked before that counts."""
     ours = meeting([ME, WELL]).offer_to_others(HostState(), OutcomeReason.NO_CONNECTION, final=False)
     assert ours is not None
-    theirs = ClusterOpinion(ManualClock(1000.0), np.random.default_rng(1), "there")
+    theirs = ClusterSecondOpinion(ManualClock(1000.0), np.random.default_rng(1), "there")
     theirs.update_agents("well", [ME, WELL, note("third", "elsewhere")])
     refused = theirs.offer_to_others(ours, OutcomeReason.NO_CONNECTION, final=True)
     assert refused is not None
@@ -73,7 +73,7 @@ def test_a_host_handed_on_does_not_come_back_for_a_while() -> None:
     clock = ManualClock(1000.0)
     mine = meeting([ME, WELL]).offer_to_others(HostState(), OutcomeReason.NO_ADDRESS, final=False)
     assert mine is not None
-    theirs = ClusterOpinion(clock, np.random.default_rng(1), "there")
+    theirs = ClusterSecondOpinion(clock, np.random.default_rng(1), "there")
     theirs.update_agents("well", [ME, WELL])
     assert theirs.offer_to_others(mine, OutcomeReason.NO_ADDRESS, final=False) is None
     clock.advance(NOTE_SECONDS)

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from fieldmouse.storage.checkpoint import read_checkpoint, sealed_outcomes
+from fieldmouse.storage.checkpoint import read_checkpoint, sealed_outcome_bytes
 from fieldmouse.storage.directory import CrawlDir
-from fieldmouse.storage.outcome_log import rows
+from fieldmouse.storage.outcome_log import outcome_rows
 from fieldmouse.testing.meadow.server import Arrival
 from fieldmouse.types.outcome import OutcomeRow
 from meadowland import running_meadow
@@ -34,7 +34,7 @@ def known(path: Path) -> list[OutcomeRow]:
         return []
     home = CrawlDir.open(path)
     last = read_checkpoint(home)
-    return list(rows(home, length=sealed_outcomes(last))) if last is not None else []
+    return list(outcome_rows(home, length=sealed_outcome_bytes(last))) if last is not None else []
 
 
 def wait_until(reached: Callable[[], bool]) -> None:

@@ -8,7 +8,15 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from cluster.coordinators import META, RedisWorld, ServerProcess
-from fieldmouse.cluster.coordinator import AddressRequest, AgentId, CrawlSpec, Heartbeat, LeaseId, LinkOffer, SiteBounds
+from fieldmouse.cluster.coordinator import (
+    AddressRequest,
+    AgentId,
+    CrawlSpec,
+    HeartbeatRequest,
+    LeaseId,
+    LinkOffer,
+    SiteBounds,
+)
 from fieldmouse.cluster.redis.coordinator import RedisCoordinator
 from fieldmouse.errors import AgentFenced
 from fieldmouse.url import Host
@@ -63,7 +71,7 @@ def test_a_clock_that_is_set_costs_no_leases_and_shortens_no_rests(world: SetClo
         assert here.holder == "ada"
         assert not there.granted
         assert 50.0 < there.retry_seconds < 61.0
-        await board.heartbeat(ADA, Heartbeat(b"", LEASE))
+        await board.heartbeat(ADA, HeartbeatRequest(b"", LEASE))
         assert [note.alive for note in await board.list_agents()] == [True, True]
 
     play(world, story)
@@ -73,12 +81,12 @@ def test_a_clock_that_is_set_costs_no_leases_and_shortens_no_rests(world: SetClo
 def test_hosts_of_a_dead_agent_go_to_others_after_its_lease(world: SetClock, seconds: float) -> None:
     async def story(board: RedisCoordinator, held: LeaseId) -> None:
         world.set_clock(seconds)
-        await board.heartbeat(BOB, Heartbeat(b"", 10 * LEASE))
+        await board.heartbeat(BOB, HeartbeatRequest(b"", 10 * LEASE))
         world.advance(LEASE + 1.0)
         (grant,) = await board.lease_hosts(BOB, 9, 9)
         assert (grant.host, len(grant.rows)) == (A, 2)
         with pytest.raises(AgentFenced):
-            await board.heartbeat(ADA, Heartbeat(b"", LEASE))
+            await board.heartbeat(ADA, HeartbeatRequest(b"", LEASE))
 
     play(world, story)
 
@@ -90,7 +98,7 @@ def test_time_advances_even_if_calls_are_rare(world: SetClock) -> None:
             await board.totals()
         await board.join(AgentId("cyd", 5), LEASE)
         with pytest.raises(AgentFenced):
-            await board.heartbeat(ADA, Heartbeat(b"", LEASE))
+            await board.heartbeat(ADA, HeartbeatRequest(b"", LEASE))
 
     play(world, story)
 
@@ -98,7 +106,7 @@ def test_time_advances_even_if_calls_are_rare(world: SetClock) -> None:
 def test_records_of_addresses_are_deleted_after_their_rest(world: SetClock) -> None:
     async def story(board: RedisCoordinator, held: LeaseId) -> None:
         assert world.server.client().exists(f"{META.removesuffix('meta')}a:{THERE}")
-        await board.heartbeat(ADA, Heartbeat(b"", 1000.0))
+        await board.heartbeat(ADA, HeartbeatRequest(b"", 1000.0))
         world.advance(61.0)
         await board.release_addresses(ADA, {HERE: 1.0})
         assert not world.server.client().exists(f"{META.removesuffix('meta')}a:{THERE}")

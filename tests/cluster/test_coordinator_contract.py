@@ -13,20 +13,20 @@ from cluster.coordinators import World
 from fieldmouse.cluster.coordinator import (
     MOST_LISTED_AGENTS,
     AckBatch,
-    AckedKeys,
     AddressRequest,
     AgentId,
     Coordinator,
     CrawlSpec,
-    Heartbeat,
     HeartbeatMark,
+    HeartbeatRequest,
     HostGrant,
     HostPayload,
+    LeaseAck,
     LeaseId,
     LinkOffer,
     OfferResult,
     ReleasedHost,
-    RetryBatch,
+    RequeueBatch,
     Row,
     SiteBounds,
 )
@@ -81,7 +81,7 @@ def of(grant: HostGrant) -> LeaseId:
 def done(grant: HostGrant | LeaseId, keys: Iterable[int], kind: str = "page") -> AckBatch:
     keys = list(keys)
     held = of(grant) if isinstance(grant, HostGrant) else grant
-    return AckBatch([AckedKeys(held, keys, [kind] * len(keys))])
+    return AckBatch([LeaseAck(held, keys, [kind] * len(keys))])
 
 
 async def only(board: Coordinator, name: AgentId, urls: int = 1000, soon: float = 0.0) -> HostGrant:
@@ -112,7 +112,7 @@ def test_the_first_crawl_spec_wins(world: World) -> None:
 def test_calls_for_a_missing_crawl_raise_board_lost(world: World) -> None:
     async def tell() -> None:
         with pytest.raises(CoordinatorDataLost, match="fieldmouse"):
-            await world.board().heartbeat(ADA, Heartbeat(b"", LEASE))
+            await world.board().heartbeat(ADA, HeartbeatRequest(b"", LEASE))
 
     asyncio.run(tell())
 
@@ -131,11 +131,11 @@ async def test_crawls_share_a_server_and_nothing_else(world: World, board: Coord
 async def test_seeds_start_a_crawl_and_a_limit_ends_it(world: World, board: Coordinator) -> None:
     assert not (await board.totals()).started
     await board.offer_links([offer(A, [1])], FREE, seeds=True)
-    pulse = await board.heartbeat(ADA, Heartbeat(b"", LEASE))
+    pulse = await board.heartbeat(ADA, HeartbeatRequest(b"", LEASE))
     assert pulse.totals.started
     assert pulse.stop_reason == ""
     await board.stop_crawl("10 pages")
-    assert (await board.heartbeat(BOB, Heartbeat(b"", LEASE))).stop_reason == "10 pages"
+    assert (await board.heartbeat(BOB, HeartbeatRequest(b"", LEASE))).stop_reason == "10 pages"
 
 
 # -- links
@@ -193,9 +193,9 @@ async def test_links_beyond_the_bounds_of_a_site_are_dropped_and_not_seen(world:
 async def test_agents_see_each_other(world: World, board: Coordinator) -> None:
     await board.offer_links([offer(A, [1])], FREE)
     await only(board, ADA)
-    await board.heartbeat(ADA, Heartbeat(b"busy", LEASE))
+    await board.heartbeat(ADA, HeartbeatRequest(b"busy", LEASE))
     world.advance(5)
-    notes = {note.agent: note for note in (await board.heartbeat(BOB, Heartbeat(b"idle", LEASE))).agents}
+    notes = {note.agent: note for note in (await board.heartbeat(BOB, HeartbeatRequest(b"idle", LEASE))).agents}
     assert list(notes) == ["ada", "bob"]
     assert (notes["ada"].status, notes["bob"].status) == (b"busy", b"idle")
     assert (notes["ada"].host_count, notes["bob"].host_count) == (1, 0)
@@ -211,7 +211,7 @@ async def crowd(board: Coordinator, many: int) -> list[str]:
     names = [f"agent {number}" for number in range(many - 2)]
     for name in (*map(AgentId, names, [1] * len(names)), ADA, BOB):
         await board.join(name, LEASE)
-        await board.heartbeat(name, Heartbeat(name.agent.encode(), LEASE))
+        await board.heartbeat(name, HeartbeatRequest(name.agent.encode(), LEASE))
     return sorted([*names, "ada", "bob"])
 
 
@@ -219,7 +219,7 @@ async def crowd(board: Coordinator, many: int) -> list[str]:
 async def test_a_heartbeat_reply_lists_all_agents_when_there_are_few(world: World, board: Coordinator) -> None:
     names = await crowd(board, MOST_LISTED_AGENTS)
     for after in ("", "agent 7", "bob", "zoe"):
-        pulse = await board.heartbeat(ADA, Heartbeat(b"new", LEASE, after))
+        pulse = await board.heartbeat(ADA, HeartbeatRequest(b"new", LEASE, after))
         assert [note.agent for note in pulse.agents] == names
         assert (pulse.alive, pulse.members, pulse.last_listed, pulse.lists_all_agents) == (
             MOST_LISTED_AGENTS,
@@ -234,7 +234,7 @@ async def test_heartbeat_replies_list_many_agents_in_turns(world: World, board: 
     names = await crowd(board, 150)
     first, upto = 0, ""
     for _ in range(5):  # twice round
-        pulse = await board.heartbeat(BOB, Heartbeat(b"new", LEASE, upto))
+        pulse = await board.heartbeat(BOB, HeartbeatRequest(b"new", LEASE, upto))
         turn = [names[(first + place) % 150] for place in range(MOST_LISTED_AGENTS)]
         assert [note.agent for note in pulse.agents] == sorted({"bob", *turn})
         assert {note.agent: note.status for note in pulse.agents}["bob"] == b"new"
@@ -249,7 +249,7 @@ async def test_heartbeat_replies_list_many_agents_in_turns(world: World, board: 
 async def test_a_turn_continues_after_the_name_of_an_agent_that_left(world: World, board: Coordinator) -> None:
     names = await crowd(board, 100)
     await board.leave(AgentId(names[60], 1))
-    pulse = await board.heartbeat(ADA, Heartbeat(b"", LEASE, names[60]))
+    pulse = await board.heartbeat(ADA, HeartbeatRequest(b"", LEASE, names[60]))
     assert {note.agent for note in pulse.agents} == {"ada", *names[61:], *names[:25]}
     assert (pulse.alive, pulse.members) == (99, 99)
 
@@ -262,9 +262,9 @@ async def test_an_overdue_agent_is_fenced_even_if_the_reply_does_not_list_it(wor
     await only(board, lost)
     for name in names:
         if name != lost.agent:
-            await board.heartbeat(AgentId(name, 1), Heartbeat(b"", 2 * LEASE))
+            await board.heartbeat(AgentId(name, 1), HeartbeatRequest(b"", 2 * LEASE))
     world.advance(LEASE + 10)
-    pulse = await board.heartbeat(BOB, Heartbeat(b"", LEASE, names[55]))
+    pulse = await board.heartbeat(BOB, HeartbeatRequest(b"", LEASE, names[55]))
     assert {note.agent for note in pulse.agents} == {"bob", *names[56:], *names[:20]}
     assert (pulse.alive, pulse.members) == (99, 100)
     assert not await board.is_active(lost)
@@ -277,18 +277,18 @@ async def test_a_silent_agent_is_fenced_and_its_hosts_and_urls_go_to_others(worl
     lost = await only(board, ADA)
     await board.ack(ADA, done(lost, [2]))
     world.advance(LEASE - 10)
-    await board.heartbeat(BOB, Heartbeat(b"", LEASE))
+    await board.heartbeat(BOB, HeartbeatRequest(b"", LEASE))
     assert await board.is_active(ADA)
     assert await board.lease_hosts(BOB, 5, 5) == []
     world.advance(20)
-    notes = {note.agent: note for note in (await board.heartbeat(BOB, Heartbeat(b"", LEASE))).agents}
+    notes = {note.agent: note for note in (await board.heartbeat(BOB, HeartbeatRequest(b"", LEASE))).agents}
     assert not notes["ada"].alive
     assert not await board.is_active(ADA)
     taken = await only(board, BOB)
     assert taken.epoch > lost.epoch
     assert sorted(taken.rows) == links([1, 3])
     for stale in (
-        board.heartbeat(ADA, Heartbeat(b"", LEASE)),
+        board.heartbeat(ADA, HeartbeatRequest(b"", LEASE)),
         board.lease_hosts(ADA, 1, 1),
         board.lease_more_urls(ADA, [of(lost)], 5),
         board.lease_addresses(ADA, [AddressRequest("10.0.0.1", of(lost), 1.0)]),
@@ -317,7 +317,7 @@ async def test_an_overdue_agent_that_is_not_fenced_may_still_acknowledge(world: 
     assert await board.lease_hosts(ADA, 1, 1) == []
     assert await board.is_active(ADA)
     assert await board.ack(ADA, done(grant, [1])) == [()]
-    await board.heartbeat(ADA, Heartbeat(b"", LEASE))
+    await board.heartbeat(ADA, HeartbeatRequest(b"", LEASE))
     assert await board.ack(ADA, done(grant, [2])) == [()]
     assert await sums(board) == (2, 2, 0)
 
@@ -330,13 +330,13 @@ async def test_a_newer_start_supersedes_the_older(world: World, board: Coordinat
     newer = AgentId("ada", 2)
     await board.join(newer, LEASE)
     with pytest.raises(AgentSuperseded):
-        await board.heartbeat(ADA, Heartbeat(b"", LEASE))
+        await board.heartbeat(ADA, HeartbeatRequest(b"", LEASE))
     with pytest.raises(AgentSuperseded):
         await board.join(ADA, LEASE)
     assert [grant.host for grant in await board.lease_hosts(newer, 5, 5)] == [mine.host]
     assert await board.lease_hosts(BOB, 5, 5) == [], "the older one may still be asking there"
     world.advance(LEASE + 1)
-    await board.heartbeat(BOB, Heartbeat(b"", LEASE))
+    await board.heartbeat(BOB, HeartbeatRequest(b"", LEASE))
     assert other.host in [grant.host for grant in await board.lease_hosts(BOB, 5, 5)]
 
 
@@ -351,7 +351,7 @@ async def test_an_agent_that_leaves_releases_everything_at_once(world: World, bo
     rows = [row for grant in await board.lease_hosts(BOB, 5, 5) for row in grant.rows]
     assert sorted(rows) == links([2, 3])
     with pytest.raises(AgentFenced):
-        await board.heartbeat(ADA, Heartbeat(b"", LEASE))
+        await board.heartbeat(ADA, HeartbeatRequest(b"", LEASE))
 
 
 @told_to
@@ -359,13 +359,13 @@ async def test_a_draining_agent_is_told_and_gets_no_more_hosts(world: World, boa
     await board.offer_links([offer(A, [1])], FREE)
     assert not await board.request_drain("nobody")
     assert await board.request_drain("ada")
-    assert (await board.heartbeat(ADA, Heartbeat(b"", LEASE))).draining
-    assert not (await board.heartbeat(BOB, Heartbeat(b"", LEASE))).draining
+    assert (await board.heartbeat(ADA, HeartbeatRequest(b"", LEASE))).draining
+    assert not (await board.heartbeat(BOB, HeartbeatRequest(b"", LEASE))).draining
     assert await board.lease_hosts(ADA, 5, 5) == []
     await board.offer_links([offer(B, [2], place="ada")], FREE)
     assert len(await board.lease_hosts(BOB, 5, 5)) == 2
     await board.join(AgentId("ada", 2), LEASE)
-    assert not (await board.heartbeat(AgentId("ada", 2), Heartbeat(b"", LEASE))).draining
+    assert not (await board.heartbeat(AgentId("ada", 2), HeartbeatRequest(b"", LEASE))).draining
 
 
 @told_to
@@ -374,14 +374,14 @@ async def test_an_agent_that_joins_again_still_receives_the_request_to_drain(wor
     newer, newest = AgentId("ada", 2), AgentId("ada", 3)
     await board.join(newer, LEASE)
     assert await board.lease_hosts(newer, 5, 5) == []
-    assert (await board.heartbeat(newer, Heartbeat(b"", LEASE))).draining
+    assert (await board.heartbeat(newer, HeartbeatRequest(b"", LEASE))).draining
     await board.join(newest, LEASE)
-    assert not (await board.heartbeat(newest, Heartbeat(b"", LEASE))).draining, "it was told, and came back"
+    assert not (await board.heartbeat(newest, HeartbeatRequest(b"", LEASE))).draining, "it was told, and came back"
 
     assert await board.request_drain("bob")
     await board.leave(BOB)
     await board.join(AgentId("bob", 2), LEASE)
-    assert not (await board.heartbeat(AgentId("bob", 2), Heartbeat(b"", LEASE))).draining, (
+    assert not (await board.heartbeat(AgentId("bob", 2), HeartbeatRequest(b"", LEASE))).draining, (
         "it left before it heard of it"
     )
 
@@ -389,13 +389,15 @@ async def test_an_agent_that_joins_again_still_receives_the_request_to_drain(wor
 @told_to
 async def test_all_agents_receive_pages_added_to_the_scope(world: World, board: Coordinator) -> None:
     urls = [Url(f"http://www{number}.e.test/") for number in range(3)]
-    assert list((await board.heartbeat(ADA, Heartbeat(b"", LEASE))).scope_pages) == []
+    assert list((await board.heartbeat(ADA, HeartbeatRequest(b"", LEASE))).scope_pages) == []
     await board.add_scope_pages(urls[:2])
     await board.add_scope_pages(urls[1:])
     for name in (ADA, BOB):
-        assert sorted((await board.heartbeat(name, Heartbeat(b"", LEASE))).scope_pages) == urls
-        assert list((await board.heartbeat(name, Heartbeat(b"", LEASE, known_scope_pages=3))).scope_pages) == []
-        assert sorted((await board.heartbeat(name, Heartbeat(b"", LEASE, known_scope_pages=2))).scope_pages) == urls
+        assert sorted((await board.heartbeat(name, HeartbeatRequest(b"", LEASE))).scope_pages) == urls
+        assert list((await board.heartbeat(name, HeartbeatRequest(b"", LEASE, known_scope_pages=3))).scope_pages) == []
+        assert (
+            sorted((await board.heartbeat(name, HeartbeatRequest(b"", LEASE, known_scope_pages=2))).scope_pages) == urls
+        )
 
 
 # -- hosts
@@ -444,7 +446,7 @@ async def test_a_dead_holders_host_rests_from_the_end_of_its_lease(world: World,
     grant = await only(board, ADA)
     await board.save_host_payloads(ADA, {of(grant): HostPayload(b"noted", rest=1.0, delay=50.0)})
     world.advance(LEASE + 20)
-    await board.heartbeat(BOB, Heartbeat(b"", LEASE))
+    await board.heartbeat(BOB, HeartbeatRequest(b"", LEASE))
     assert await board.lease_hosts(BOB, 5, 5) == []
     (taken,) = await board.lease_hosts(BOB, 5, 5, soon=31.0)
     assert 20 < taken.payload.rest <= 30
@@ -456,8 +458,8 @@ async def test_hosts_wait_for_the_agent_they_are_placed_at_for_a_limited_time(wo
     await board.offer_links([offer(A, [1], place="ada"), offer(B, [2], place="nobody")], FREE)
     assert [grant.host for grant in await board.lease_hosts(BOB, 5, 5)] == [B]
     world.advance(LEASE / 2)
-    await board.heartbeat(ADA, Heartbeat(b"", LEASE))
-    await board.heartbeat(BOB, Heartbeat(b"", LEASE))
+    await board.heartbeat(ADA, HeartbeatRequest(b"", LEASE))
+    await board.heartbeat(BOB, HeartbeatRequest(b"", LEASE))
     assert await board.lease_hosts(BOB, 5, 5) == []
     world.advance(LEASE / 2 + 1)
     assert [grant.host for grant in await board.lease_hosts(BOB, 5, 5)] == [A]
@@ -476,7 +478,7 @@ async def test_an_agent_that_could_not_reach_a_host_cannot_take_it_over_from_ano
     for _ in range(3):
         world.advance(LEASE / 2 + 1)
         for name in (ADA, BOB, CYD):
-            await board.heartbeat(name, Heartbeat(b"", LEASE))
+            await board.heartbeat(name, HeartbeatRequest(b"", LEASE))
         assert await board.lease_hosts(ADA, 5, 5) == [], "it waits for bob, and not for ada"
     (grant,) = await board.lease_hosts(CYD, 5, 5)
     assert grant.host == A, "whoever else has time may have it"
@@ -484,7 +486,7 @@ async def test_an_agent_that_could_not_reach_a_host_cannot_take_it_over_from_ano
     for _ in range(3):
         world.advance(LEASE / 2 + 1)
         for name in (ADA, BOB, CYD):
-            await board.heartbeat(name, Heartbeat(b"", LEASE))
+            await board.heartbeat(name, HeartbeatRequest(b"", LEASE))
     assert [grant.host for grant in await board.lease_hosts(ADA, 5, 5)] == [A], "not for ever"
 
 
@@ -542,9 +544,9 @@ async def test_urls_owed_by_a_dead_agent_go_to_the_present_holder_of_their_host(
     await board.release_hosts(ADA, [ReleasedHost(of(first), HostPayload(), links([4, 5]))])
     await only(board, BOB)
     world.advance(LEASE - 1)
-    await board.heartbeat(BOB, Heartbeat(b"", LEASE))
+    await board.heartbeat(BOB, HeartbeatRequest(b"", LEASE))
     world.advance(2)
-    await board.heartbeat(BOB, Heartbeat(b"", LEASE))
+    await board.heartbeat(BOB, HeartbeatRequest(b"", LEASE))
     held = [LeaseId(A, first.epoch + 1)]
     (more,) = await board.lease_more_urls(BOB, held, 9)
     assert sorted(more.rows) == links([1, 2, 3])
@@ -599,15 +601,15 @@ async def test_all_hosts_of_a_dead_agent_go_to_others(world: World, board: Coord
     held = await board.lease_hosts(ADA, 150, 5)
     await board.release_hosts(ADA, [ReleasedHost(of(grant), HostPayload()) for grant in held[:40]])
     world.advance(LEASE - 1)
-    await board.heartbeat(BOB, Heartbeat(b"", LEASE))
+    await board.heartbeat(BOB, HeartbeatRequest(b"", LEASE))
     world.advance(2)
-    await board.heartbeat(BOB, Heartbeat(b"", LEASE))
+    await board.heartbeat(BOB, HeartbeatRequest(b"", LEASE))
     world.audit().check()
     await board.join(AgentId("ada", 2), LEASE)
     rows = [row for grant in await board.lease_hosts(BOB, 400, 5) for row in grant.rows]
     assert sorted(rows) == links(range(300))
     await board.offer_links([offer(B, [999], place="ada")], FREE)
-    await board.heartbeat(BOB, Heartbeat(b"", LEASE))
+    await board.heartbeat(BOB, HeartbeatRequest(b"", LEASE))
     assert await board.lease_hosts(BOB, 400, 5) == [], "it waits for ada, who is here again"
 
 
@@ -646,7 +648,7 @@ async def test_the_number_of_the_last_batch_is_known_after_a_fence(world: World,
 async def test_several_leases_are_acknowledged_in_one_batch(world: World, board: Coordinator) -> None:
     await board.offer_links([offer(A, [1, 2]), offer(B, [3])], FREE)
     mine, theirs = sorted(await board.lease_hosts(ADA, 5, 5), key=lambda grant: grant.host)
-    told = AckBatch([AckedKeys(of(mine), [1], ["page"]), AckedKeys(of(theirs), [3], ["failed"])])
+    told = AckBatch([LeaseAck(of(mine), [1], ["page"]), LeaseAck(of(theirs), [3], ["failed"])])
     assert await board.ack(ADA, told) == [(), ()]
     assert await sums(board) == (3, 2, 1)
     assert (await board.totals()).kinds == {"page": 1, "failed": 1}
@@ -659,7 +661,7 @@ async def test_only_the_valid_part_of_a_batch_is_counted(world: World, board: Co
     await board.offer_links([offer(A, keys)], FREE)
     grant = await only(board, ADA)
     await board.ack(ADA, done(grant, keys[1:3]))
-    whole = AckedKeys(of(grant), keys, ["failed", "page", "page", ""])
+    whole = LeaseAck(of(grant), keys, ["failed", "page", "page", ""])
     assert await board.ack(ADA, AckBatch([whole], pack_urls(urls))) == [()]
     assert await sums(board) == (4, 4, 0)
     assert (await board.totals()).kinds == {"page": 2, "failed": 1}, "of one it is not known what it was"
@@ -691,7 +693,7 @@ async def test_all_acknowledged_urls_of_a_lost_agent_are_fetched_again(world: Wo
     with pytest.raises(AgentFenced):
         await board.ack(ADA, first)
     world.advance(LEASE + 1)
-    await board.heartbeat(BOB, Heartbeat(b"", LEASE))
+    await board.heartbeat(BOB, HeartbeatRequest(b"", LEASE))
     rows = {key: row for grant in await board.lease_hosts(BOB, 5, 20) for key, row in grant.rows}
     assert rows.keys() == urls.keys() | theirs.keys()
     again = booked[0]
@@ -715,7 +717,7 @@ async def test_an_agent_that_left_is_listed_while_its_results_are_kept(world: Wo
     urls = {key_of(url, CHARTER.key_seed): url for url in (f"{A}/{n}" for n in range(2))}
     await board.offer_links([offer(A, urls)], FREE)
     grant = await only(board, ADA)
-    await board.heartbeat(ADA, Heartbeat(b"two pages", LEASE))
+    await board.heartbeat(ADA, HeartbeatRequest(b"two pages", LEASE))
     await board.ack(ADA, replace(done(grant, urls), urls=pack_urls(list(urls.values()))))
     assert await board.list_departed_agents() == [], "she is still here"
     await board.leave(ADA)
@@ -740,7 +742,7 @@ async def test_a_retried_url_waits_again_once(world: World, board: Coordinator) 
     await board.ack(ADA, done(grant, [1], "page"))
     await board.ack(ADA, done(grant, [2, 3], "failed"))
     await board.release_hosts(ADA, [ReleasedHost(of(grant), HostPayload(b"buried"))])
-    taken = RetryBatch(A, [(2, b"again 2"), (3, b"again 3")], ["failed"] * 2, 7)
+    taken = RequeueBatch(A, [(2, b"again 2"), (3, b"again 3")], ["failed"] * 2, 7)
     assert await board.retry_failed(ADA, taken) == 2
     for _ in range(2):
         assert await board.retry_failed(ADA, taken) == 0, "it was told before"
@@ -780,13 +782,13 @@ async def test_a_grant_whose_answer_was_lost_goes_to_others(world: World, board:
 async def test_a_restarted_server_is_calm_and_repeats_no_epoch(world: World, board: Coordinator) -> None:
     await board.offer_links([offer(A, [1, 2]), offer(B, [3])], FREE)
     first = await only_of(board, ADA, A)
-    before = await board.heartbeat(ADA, Heartbeat(b"", LEASE))
+    before = await board.heartbeat(ADA, HeartbeatRequest(b"", LEASE))
     (asked,) = await board.lease_addresses(ADA, [AddressRequest("10.0.0.1", of(first), 1.0)])
     assert asked.granted
     assert before.calm_seconds == 0
     world.restart()
     board = world.board()
-    after = await board.heartbeat(ADA, Heartbeat(b"", LEASE))
+    after = await board.heartbeat(ADA, HeartbeatRequest(b"", LEASE))
     assert after.server_run != before.server_run
     assert LEASE - 20 < after.calm_seconds <= LEASE + 3
     assert await board.reconcile_leases(ADA, {of(first): [1, 2]}) == []
@@ -800,8 +802,8 @@ async def test_a_restarted_server_is_calm_and_repeats_no_epoch(world: World, boa
     assert await board.ack(ADA, done(LeaseId(B, first.epoch + 5), [3])) == [[3]], "given and forgotten"
     assert await board.ack(ADA, done(first, [1])) == [()]
     world.advance(LEASE / 2)
-    await board.heartbeat(ADA, Heartbeat(b"", LEASE))
-    await board.heartbeat(BOB, Heartbeat(b"", LEASE))
+    await board.heartbeat(ADA, HeartbeatRequest(b"", LEASE))
+    await board.heartbeat(BOB, HeartbeatRequest(b"", LEASE))
     world.advance(LEASE / 2 + 4)
     second = await only(board, BOB)
     assert second.epoch > first.epoch + 100_000
@@ -813,30 +815,30 @@ async def test_a_coordinator_with_an_old_copy_rejects_agents_with_later_heartbea
     world: World, board: Coordinator
 ) -> None:
     """The heartbeats of each agent are counted separately; an old copy lacks the later ones."""
-    await board.heartbeat(ADA, Heartbeat(b"", LEASE, number=3))
+    await board.heartbeat(ADA, HeartbeatRequest(b"", LEASE, number=3))
     world.remember()
-    await board.heartbeat(ADA, Heartbeat(b"", LEASE, number=4, since=HeartbeatMark("ada", 1, 3)))
-    await board.heartbeat(ADA, Heartbeat(b"", LEASE, number=2))  # arrives late
+    await board.heartbeat(ADA, HeartbeatRequest(b"", LEASE, number=4, since=HeartbeatMark("ada", 1, 3)))
+    await board.heartbeat(ADA, HeartbeatRequest(b"", LEASE, number=2))  # arrives late
     await board.check_heartbeat_known(HeartbeatMark("ada", 1, 4))
     await board.close()
     world.restart_forgetful()
     board = world.board()
     for number in range(1, 9):
-        await board.heartbeat(BOB, Heartbeat(b"", LEASE, number=number))
+        await board.heartbeat(BOB, HeartbeatRequest(b"", LEASE, number=number))
     await board.check_heartbeat_known(HeartbeatMark("ada", 1, 3))
-    before = await board.heartbeat(ADA, Heartbeat(b"old", LEASE, since=HeartbeatMark("ada", 1, 3)))
+    before = await board.heartbeat(ADA, HeartbeatRequest(b"old", LEASE, since=HeartbeatMark("ada", 1, 3)))
     for unheard in (HeartbeatMark("ada", 1, 4), HeartbeatMark("ada", 2, 1), HeartbeatMark("eve", 1, 1)):
         with pytest.raises(CoordinatorDataLost, match=f"old copy of its data.*`{unheard.agent}`") as told:
             await board.check_heartbeat_known(unheard)
         assert "cluster rebuild" in told.value.hint
         with pytest.raises(CoordinatorDataLost, match="old copy"):
-            await board.heartbeat(ADA, Heartbeat(b"new", LEASE, number=9, since=unheard))
-    after = await board.heartbeat(ADA, Heartbeat(b"old", LEASE))
+            await board.heartbeat(ADA, HeartbeatRequest(b"new", LEASE, number=9, since=unheard))
+    after = await board.heartbeat(ADA, HeartbeatRequest(b"old", LEASE))
     assert [note.status for note in after.agents] == [note.status for note in before.agents]
     with pytest.raises(CoordinatorDataLost):
         await board.check_heartbeat_known(HeartbeatMark("ada", 1, 9))
     await board.join(AgentId("ada", 2), LEASE)
-    await board.heartbeat(AgentId("ada", 2), Heartbeat(b"", LEASE, number=1, since=HeartbeatMark("ada", 1, 3)))
+    await board.heartbeat(AgentId("ada", 2), HeartbeatRequest(b"", LEASE, number=1, since=HeartbeatMark("ada", 1, 3)))
     await board.check_heartbeat_known(HeartbeatMark("ada", 1, 1000))
     await board.close()
 
@@ -848,10 +850,10 @@ async def test_retried_urls_are_not_sent_out_twice_when_their_agent_is_lost(worl
     keys = [key for key, _ in rows]
     await board.offer_links([LinkOffer(A, site_for_limits(A), rows)], FREE, seeds=True)
     grant = await only(board, ADA)
-    booked = AckedKeys(of(grant), keys, ["page"] * 7 + ["failed"] * 3)
+    booked = LeaseAck(of(grant), keys, ["page"] * 7 + ["failed"] * 3)
     await board.ack(ADA, AckBatch([booked], pack_urls(urls), 1))
     await board.release_hosts(ADA, [ReleasedHost(of(grant), HostPayload())])
-    assert await board.retry_failed(ADA, RetryBatch(A, rows[7:], ["failed"] * 3, 2)) == 3
+    assert await board.retry_failed(ADA, RequeueBatch(A, rows[7:], ["failed"] * 3, 2)) == 3
     grant = await only(board, BOB)  # of the three that wait again one is fetched, and fails permanently
     assert len(grant.rows) == 3
     key = grant.rows[0][0]
@@ -875,13 +877,13 @@ async def test_a_url_that_waits_again_is_not_queued_twice(world: World, board: C
     keys = [key for key, _ in rows]
     await board.offer_links([LinkOffer(A, site_for_limits(A), rows)], FREE, seeds=True)
     grant = await only(board, ADA)
-    await board.ack(ADA, AckBatch([AckedKeys(of(grant), keys, ["failed"] * 6)], pack_urls(urls), 1))
+    await board.ack(ADA, AckBatch([LeaseAck(of(grant), keys, ["failed"] * 6)], pack_urls(urls), 1))
     await board.release_hosts(ADA, [ReleasedHost(of(grant), HostPayload())])
-    assert await board.retry_failed(BOB, RetryBatch(A, rows[:2], ["failed"] * 2, 5)) == 2
+    assert await board.retry_failed(BOB, RequeueBatch(A, rows[:2], ["failed"] * 2, 5)) == 2
     assert await board.forget_agent("ada", again=True) == 4
     ada = AgentId("ada", 2)
     await board.join(ada, LEASE)
-    assert await board.retry_failed(ada, RetryBatch(A, rows, ["failed"] * 6, 9)) == 0
+    assert await board.retry_failed(ada, RequeueBatch(A, rows, ["failed"] * 6, 9)) == 0
     assert await sums(board) == (6, 0, 6)
     assert (await board.totals()).kinds == {}
     world.advance(1.0)
@@ -889,7 +891,7 @@ async def test_a_url_that_waits_again_is_not_queued_twice(world: World, board: C
     assert sorted(key for key, _ in grant.rows) == sorted(keys)
     await board.ack(ada, done(grant, keys))
     assert await sums(board) == (6, 6, 0)
-    taken = RetryBatch(A, rows[:3], ["page"] * 3, 10)
+    taken = RequeueBatch(A, rows[:3], ["page"] * 3, 10)
     assert await board.retry_failed(ada, taken) == 3, "what was settled since can be taken back as before"
     assert (await board.totals()).kinds == {"page": 3}
 
@@ -906,10 +908,10 @@ async def test_hosts_that_exclude_an_agent_do_not_hide_other_hosts(world: World,
         await board.release_hosts(ADA, [ReleasedHost(of(grants[host]), luggage, [row], "bob", shunned)])
     for _ in range(3):
         for name in (ADA, BOB):
-            await board.heartbeat(name, Heartbeat(b"", LEASE))
+            await board.heartbeat(name, HeartbeatRequest(b"", LEASE))
         world.advance(LEASE / 2)
     for name in (ADA, BOB):
-        await board.heartbeat(name, Heartbeat(b"", LEASE))
+        await board.heartbeat(name, HeartbeatRequest(b"", LEASE))
     got = [grant.host for _ in range(5) for grant in await board.lease_hosts(ADA, 1, 9)]
     assert got == [hosts[2]]
 
@@ -967,7 +969,7 @@ async def test_a_dead_holders_address_rests_from_the_end_of_its_lease(world: Wor
     theirs = of((await board.lease_hosts(BOB, 1, 5))[0])
     await board.lease_addresses(ADA, [AddressRequest("10.0.0.1", mine, 50.0)])
     world.advance(LEASE - 10)
-    await board.heartbeat(BOB, Heartbeat(b"", LEASE))
+    await board.heartbeat(BOB, HeartbeatRequest(b"", LEASE))
     world.advance(30)
     (answer,) = await board.lease_addresses(BOB, [AddressRequest("10.0.0.1", theirs, 1.0)])
     assert (answer.granted, answer.holder) == (False, "")

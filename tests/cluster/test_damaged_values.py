@@ -17,18 +17,18 @@ from cluster.coordinators import META, RedisWorld, ServerProcess, needs_server
 from cluster.fuzz_decoding import claiming_frame, fuzz
 from fieldmouse.cluster import decoding
 from fieldmouse.cluster import decoding as blocks
-from fieldmouse.cluster.client.placement import status_of
+from fieldmouse.cluster.client.placement import status_or_default
 from fieldmouse.cluster.coordinator import (
     AckBatch,
-    AckedKeys,
     AddressRequest,
     AgentId,
-    AgentStatus,
+    AgentReport,
     CrawlSpec,
     DamagedField,
-    Heartbeat,
+    HeartbeatRequest,
     HostGrant,
     HostPayload,
+    LeaseAck,
     LeaseId,
     LinkOffer,
     ListedAgent,
@@ -121,7 +121,7 @@ def test_a_long_chain_of_redirects_still_makes_a_readable_row() -> None:
 
 def test_an_agent_status_that_is_not_utf_8_is_ignored() -> None:
     for advert in (b"\x97\xcb\xff", b"\xa3\xff\xfe\xfd", BOMB[:16000], msgspec.msgpack.encode([float("inf")])):
-        assert status_of(ListedAgent("ada", 1, True, False, advert, 0.0)) == AgentStatus()
+        assert status_or_default(ListedAgent("ada", 1, True, False, advert, 0.0)) == AgentReport()
 
 
 def test_long_robots_txt_values_are_read_only_when_needed() -> None:
@@ -196,7 +196,7 @@ async def finish(board: RedisCoordinator, name: AgentId = ADA) -> dict[Host, lis
                 await board.quarantine(name, {of(grant): grant.damaged})
             keys = [key for key, _ in grant.rows]
             got.setdefault(grant.host, []).extend(keys)
-            await board.ack(name, AckBatch([AckedKeys(of(grant), keys, ["page"] * len(keys))]))
+            await board.ack(name, AckBatch([LeaseAck(of(grant), keys, ["page"] * len(keys))]))
             await board.release_hosts(name, [ReleasedHost(of(grant), HostPayload())])
     books = await board.totals()
     assert books.waiting == 0, "the crawl would never end"
@@ -269,7 +269,7 @@ def test_a_damaged_field_does_not_prevent_fetching_all_pages(
         key, field, value = poison
         server.client().hset(f"{PREFIX}{key}", field, value)
         server.client().hset(f"{PREFIX}h:{A}", "rx", int(time.time() * 1000) + 60_000)
-        await board.heartbeat(ADA, Heartbeat(b"", 15.0))
+        await board.heartbeat(ADA, HeartbeatRequest(b"", 15.0))
         (answer,) = await board.lease_addresses(ADA, [AddressRequest("10.0.0.1", LeaseId(A, 0), 1.0)])
         assert answer.granted
         await board.release_addresses(ADA, {"10.0.0.1": 0.0})
@@ -289,7 +289,7 @@ def test_a_key_of_another_type_costs_at_most_its_own_urls(server: ServerProcess,
         client.set(f"{PREFIX}{key}", "not ours")
         client.zadd(f"{PREFIX}names", {"ghost": 0, b"\xff\xfe": 0})
         client.zadd(f"{PREFIX}live", {"ghost": 1, b"\xff\xfe": 1})
-        pulse = await board.heartbeat(ADA, Heartbeat(b"", 15.0))
+        pulse = await board.heartbeat(ADA, HeartbeatRequest(b"", 15.0))
         assert [note.agent for note in pulse.agents] == ["ada"]
         await board.lease_addresses(ADA, [AddressRequest("10.0.0.1", LeaseId(A, 0), 1.0)])
         got = await finish(board)
@@ -304,7 +304,7 @@ def test_outcomes_are_counted_although_another_key_has_a_wrong_type(server: Serv
     async def story(board: RedisCoordinator) -> None:
         server.client().delete(f"{PREFIX}{key}")
         server.client().set(f"{PREFIX}{key}", "not ours")
-        await board.heartbeat(ADA, Heartbeat(b"", 15.0))
+        await board.heartbeat(ADA, HeartbeatRequest(b"", 15.0))
         got = await finish(board)
         assert sorted(key for keys in got.values() for key in keys) == [1, 2, 3]
         assert (await board.totals()).quarantined > 0
@@ -317,7 +317,7 @@ def test_outcomes_are_counted_although_later_ones_cannot_be_acknowledged(server:
     async def story(board: RedisCoordinator) -> None:
         first, second = sorted(await board.lease_hosts(ADA, 10, 10), key=lambda grant: grant.host)
         booked = [
-            AckedKeys(of(grant), keys, ["page"] * len(keys))
+            LeaseAck(of(grant), keys, ["page"] * len(keys))
             for grant in (first, second)
             if (keys := [key for key, _ in grant.rows])
         ]
@@ -340,7 +340,7 @@ def test_an_agent_whose_own_record_is_damaged_joins_again(server: ServerProcess)
         server.client().delete(f"{PREFIX}agent:ada")
         server.client().set(f"{PREFIX}agent:ada", "not ours")
         with pytest.raises(AgentFenced):
-            await board.heartbeat(ADA, Heartbeat(b"", 15.0))
+            await board.heartbeat(ADA, HeartbeatRequest(b"", 15.0))
         await board.join(AgentId("ada", 6), 15.0)
         got = await finish(board, AgentId("ada", 6))
         assert sorted(key for keys in got.values() for key in keys) == [1, 2, 3]
@@ -360,7 +360,7 @@ def test_hosts_of_a_dead_agent_go_to_others_although_its_records_are_damaged(ser
         await board.forget_agent("ada", again=False)
         client.hincrby(META, "skew", 60_000)
         await board.join(BOB, 15.0)
-        await board.heartbeat(BOB, Heartbeat(b"", 15.0))
+        await board.heartbeat(BOB, HeartbeatRequest(b"", 15.0))
         await finish(board, BOB)
         assert (await board.totals()).kinds == {"quarantined": 3}
 

@@ -12,16 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster.coordinators import MemoryWorld
-from fieldmouse.cluster.client.placement import HostPlacement, KnownAgents, agent_table, page_share
+from fieldmouse.cluster.client.placement import HostPlacement, KnownAgents, agent_table, share_of_pages
 from fieldmouse.cluster.coordinator import (
     MOST_LISTED_AGENTS,
     AgentId,
-    AgentStatus,
+    AgentReport,
     Coordinator,
     CrawlSpec,
     CrawlTotals,
-    Heartbeat,
     HeartbeatReply,
+    HeartbeatRequest,
     ListedAgent,
 )
 from fieldmouse.cluster.sharded.coordinator import ShardedCoordinator
@@ -33,7 +33,7 @@ ADA = AgentId("ada", 1)
 
 
 def note(agent: str, *, pages: int = 0, backlog: float = 0.0, alive: bool = True) -> ListedAgent:
-    return ListedAgent(agent, 1, alive, False, msgspec.msgpack.encode(AgentStatus(backlog, pages=pages)), 0.0)
+    return ListedAgent(agent, 1, alive, False, msgspec.msgpack.encode(AgentReport(backlog, pages=pages)), 0.0)
 
 
 def pulse(notes: list[ListedAgent], members: int, upto: str = "") -> HeartbeatReply:
@@ -47,9 +47,9 @@ class Listener:
         self.board, self.neighbours, self.upto = board, KnownAgents(), ""
 
     async def listen(self) -> set[str]:
-        heard = await self.board.heartbeat(ADA, Heartbeat(b"", LEASE, self.upto))
+        heard = await self.board.heartbeat(ADA, HeartbeatRequest(b"", LEASE, self.upto))
         self.upto = heard.last_listed
-        return {note.agent for note in self.neighbours.update(heard)}
+        return {note.agent for note in self.neighbours.update_from_reply(heard)}
 
 
 async def founded(board: Coordinator, names: list[str]) -> Listener:
@@ -103,15 +103,15 @@ def test_no_present_agent_is_forgotten_while_others_come_and_go() -> None:
 
 def test_an_agent_reported_dead_is_forgotten_at_once() -> None:
     neighbours, crowd = KnownAgents(), [note(f"{number:03}") for number in range(MOST_LISTED_AGENTS)]
-    neighbours.update(pulse(crowd, 100, "063"))
-    known = neighbours.update(pulse([note("001", alive=False)], 100, "001"))
+    neighbours.update_from_reply(pulse(crowd, 100, "063"))
+    known = neighbours.update_from_reply(pulse([note("001", alive=False)], 100, "001"))
     assert {note.agent for note in known} == {note.agent for note in crowd} - {"001"}
 
 
 @pytest.mark.parametrize("heard", [2, 65, 999, 1000])
 def test_the_share_of_an_agent_does_not_depend_on_how_many_are_listed(heard: int) -> None:
     notes = [note(f"{number:04}", pages=50) for number in range(heard)]
-    assert page_share(notes, "0001", 1000) == pytest.approx(1 / 1000)
+    assert share_of_pages(notes, "0001", 1000) == pytest.approx(1 / 1000)
 
 
 def test_sent_hosts_count_until_the_receiver_reports_again() -> None:
@@ -147,6 +147,8 @@ def test_an_agent_on_one_server_only_hides_no_other() -> None:
 
 def test_an_agent_not_listed_for_two_rounds_is_forgotten() -> None:
     members, neighbours = 3 * MOST_LISTED_AGENTS, KnownAgents()
-    neighbours.update(pulse([note("ada"), note("gone")], members, "gone"))
-    rounds = [{one.agent for one in neighbours.update(pulse([note("ada")], members, "ada"))} for _ in range(6)]
+    neighbours.update_from_reply(pulse([note("ada"), note("gone")], members, "gone"))
+    rounds = [
+        {one.agent for one in neighbours.update_from_reply(pulse([note("ada")], members, "ada"))} for _ in range(6)
+    ]
     assert rounds == [{"ada", "gone"}] * 5 + [{"ada"}]

@@ -14,17 +14,17 @@ from fieldmouse.cluster.client.outbox import (
     LinksMessage,
     Outbox,
     OutboxState,
-    stored_messages,
+    stored_link_messages,
 )
-from fieldmouse.cluster.client.pending import ClusterPageQuota, LeaseClock
+from fieldmouse.cluster.client.pending import AgentLease, ClusterPageQuota
 from fieldmouse.cluster.client.session import ClusterSession
 from fieldmouse.cluster.coordinator import (
     AgentId,
     CrawlSpec,
-    Heartbeat,
     HeartbeatMark,
+    HeartbeatRequest,
     LinkOffer,
-    PageReservation,
+    ReservationRequest,
     SiteBounds,
 )
 from fieldmouse.storage.checkpoint import Checkpoint
@@ -48,7 +48,7 @@ def test_an_answer_in_transit_does_not_mark_messages_to_be_sent_again_as_sent(tm
     tellings.mark_sent(1)
     tellings.add_links(fresh)
     assert tellings.next_batch(1) == [fresh]
-    tellings.resend_all()
+    tellings.requeue_sent()
     tellings.mark_sent(1)
     assert tellings.next_batch(10) == [old, fresh]
     tellings.mark_sent(2)
@@ -67,20 +67,22 @@ def test_sent_messages_are_kept_until_long_after_a_later_heartbeat(tmp_path: Pat
         return state
 
     def kept() -> int:
-        return len([*stored_messages(tmp_path / "board", Checkpoint(0.0, {}).with_part("board", checkpoint(), {}))])
+        return len(
+            [*stored_link_messages(tmp_path / "board", Checkpoint(0.0, {}).with_part("board", checkpoint(), {}))]
+        )
 
     tellings.add_links(found("a.example"))
     assert tellings.next_batch(9)
-    tellings.note_heartbeat(clock.now(), HeartbeatMark("ada", 1, 1))  # before it was sent
+    tellings.record_heartbeat(clock.now(), HeartbeatMark("ada", 1, 1))  # before it was sent
     clock.advance(1.0)
     tellings.mark_sent(1)
     clock.advance(100.0)
     checkpoint()
-    tellings.note_heartbeat(clock.now(), HeartbeatMark("ada", 1, 2))
+    tellings.record_heartbeat(clock.now(), HeartbeatMark("ada", 1, 2))
     assert (kept(), checkpoint().since.number) == (1, 1), "told before a sign that was heard just now"
     clock.advance(KEEP_SENT_SECONDS + 1)
     assert kept() == 1
-    tellings.note_heartbeat(clock.now(), HeartbeatMark("ada", 1, 3))
+    tellings.record_heartbeat(clock.now(), HeartbeatMark("ada", 1, 3))
     assert (kept(), checkpoint().since) == (0, HeartbeatMark("ada", 1, 2))
     last = Checkpoint(0.0, {}).with_part("board", checkpoint(), {})
     tellings.close()
@@ -95,7 +97,7 @@ def test_pages_in_flight_stay_reserved_after_a_server_restart(tmp_path: Path) ->
     tellings = Outbox(tmp_path / "board", None, clock.now)
     tellings.begin()
     tellings.set_agent(ada)
-    lease = LeaseClock(60.0, clock.now)
+    lease = AgentLease(60.0, clock.now)
     lease.set_holder(ada)
     mailbox = a_mailbox(tmp_path, clock, lease, a_chooser(), tellings)
     allowance = ClusterPageQuota(limit, mailbox, hosts=lambda: 4, every=5.0)
@@ -105,7 +107,7 @@ def test_pages_in_flight_stay_reserved_after_a_server_restart(tmp_path: Path) ->
     async def bring() -> None:
         await session._send_outbox()
         clock.advance(2.0)
-        await allowance.renew(board, ada)
+        await allowance.renew_if_due(board, ada)
 
     async def life() -> None:
         nonlocal air
@@ -120,21 +122,21 @@ def test_pages_in_flight_stay_reserved_after_a_server_restart(tmp_path: Path) ->
             air += 1
         assert air > 12
         air -= 12
-        tellings.add_outcomes({(A, grant.epoch): [AckedUrl(key, f"{A}/{key}", "page") for key in range(12)]})
+        tellings.add_acks({(A, grant.epoch): [AckedUrl(key, f"{A}/{key}", "page") for key in range(12)]})
         tellings.seal()
         tellings.committed()
         await bring()
         server.restart()
-        allowance.renew_now(tellings.resend_all())  # as the session does
+        allowance.make_renewal_due(tellings.requeue_sent())  # as the session does
         await bring()
         for _ in range(9):
             for name in (ada, bob):
-                await board.heartbeat(name, Heartbeat(b"", 60.0))
+                await board.heartbeat(name, HeartbeatRequest(b"", 60.0))
             clock.advance(10.0)
         others = 0
         for _ in range(100):
-            others = await board.reserve_pages(bob, PageReservation(limit, others, limit))
-        booked = (await board.count_pages()).acked
+            others = await board.reserve_pages(bob, ReservationRequest(limit, others, limit))
+        booked = (await board.count_acked_pages()).acked
         assert booked == 12
         assert booked + air + others <= limit
 
@@ -152,7 +154,7 @@ def test_an_acknowledged_outcome_is_not_rejected_when_it_is_sent_again_after_a_f
     first, second = AgentId("ada", 1), AgentId("ada", 2)
     urls = [AckedUrl(1, "http://a.test/in-time", "page"), AckedUrl(2, "http://a.test/late", "page")]
 
-    lease = LeaseClock(10.0, clock.now)
+    lease = AgentLease(10.0, clock.now)
 
     def opened(last: Checkpoint | None) -> tuple[Outbox, ClusterSession, Mock]:
         tellings = Outbox(tmp_path / "board", last, clock.now)
@@ -170,7 +172,7 @@ def test_an_acknowledged_outcome_is_not_rejected_when_it_is_sent_again_after_a_f
         tellings, session, rejected = opened(None)
         lease.set_holder(first)
         for number, url in enumerate(urls):
-            tellings.add_outcomes({(A, grant.epoch): [url]})
+            tellings.add_acks({(A, grant.epoch): [url]})
             sealed = tellings.seal()
             tellings.committed()
             if number == 0:

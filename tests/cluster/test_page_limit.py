@@ -7,7 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster.coordinators import World
-from fieldmouse.cluster.coordinator import AgentId, Coordinator, Heartbeat, PageReservation, compute_reservation
+from fieldmouse.cluster.coordinator import (
+    AgentId,
+    Coordinator,
+    HeartbeatRequest,
+    ReservationRequest,
+    compute_reservation,
+)
 from fieldmouse.errors import AgentFenced
 
 from .test_coordinator_contract import ADA, BOB, CYD, FREE, LEASE, A, B, done, offer, only, told_to
@@ -17,7 +23,7 @@ small = st.integers(0, 40)
 
 
 async def ask(board: Coordinator, name: AgentId, keep: int, want: int, limit: int = LIMIT) -> int:
-    return await board.reserve_pages(name, PageReservation(limit, keep, want))
+    return await board.reserve_pages(name, ReservationRequest(limit, keep, want))
 
 
 async def all_of(board: Coordinator, name: AgentId, want: int, limit: int = LIMIT) -> int:
@@ -40,7 +46,7 @@ async def test_reserved_and_acknowledged_pages_never_exceed_the_limit(world: Wor
     assert await ask(board, ADA, 3, 12) == 3, "nothing is left but what bob has"
     assert await all_of(board, BOB, 12) == LIMIT - 12, "ada's are booked, and count on"
     assert await ask(board, ADA, 3, 12, LIMIT + 40) > 3, "with a higher limit it goes on"
-    assert (await board.count_pages()).acked == 9
+    assert (await board.count_acked_pages()).acked == 9
 
 
 @told_to
@@ -65,9 +71,9 @@ async def test_failed_requests_and_leaving_agents_use_no_pages_of_the_limit(worl
 @told_to
 async def test_a_reservation_ends_with_the_lease(world: World, board: Coordinator) -> None:
     assert await all_of(board, ADA, LIMIT) == LIMIT
-    await board.heartbeat(BOB, Heartbeat(b"", 3 * LEASE))
+    await board.heartbeat(BOB, HeartbeatRequest(b"", 3 * LEASE))
     world.advance(LEASE + 1)
-    await board.heartbeat(BOB, Heartbeat(b"", LEASE))
+    await board.heartbeat(BOB, HeartbeatRequest(b"", LEASE))
     assert await all_of(board, BOB, LIMIT) == LIMIT
     newer = AgentId("ada", 2)
     await board.join(newer, LEASE)
@@ -95,7 +101,7 @@ async def test_a_restarted_server_reserves_nothing_new_until_agents_renew_their_
     assert await ask(again, BOB, 0, 5) == 0
     assert await ask(again, ADA, LIMIT, LIMIT) == LIMIT
     for name in (ADA, BOB):
-        await again.heartbeat(name, Heartbeat(b"", 3 * LEASE))
+        await again.heartbeat(name, HeartbeatRequest(b"", 3 * LEASE))
     world.advance(2 * LEASE)
     assert await ask(again, BOB, 0, 5) == 0
     assert await ask(again, ADA, LIMIT - 3, LIMIT - 3) == LIMIT - 3
@@ -117,7 +123,7 @@ def test_a_reservation_never_takes_pages_from_another_agent(
     limit: int, keep: int, want: int, booked: int, others: int, agents: int, calm: bool
 ) -> None:
     pages = compute_reservation(
-        PageReservation(limit, keep, want), booked=booked, others=others, agents=agents, calm=calm
+        ReservationRequest(limit, keep, want), booked=booked, others=others, agents=agents, calm=calm
     )
     assert keep <= pages <= max(keep, want)
     assert pages == keep or booked + others + pages <= limit

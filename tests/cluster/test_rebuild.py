@@ -13,18 +13,18 @@ from cluster.coordinators import MemoryWorld, RedisWorld, ServerProcess, World
 from fieldmouse.clock import ManualClock
 from fieldmouse.cluster.coordinator import (
     AckBatch,
-    AckedKeys,
     AgentId,
     Coordinator,
     CrawlRebuilder,
     CrawlSpec,
-    Heartbeat,
     HeartbeatMark,
+    HeartbeatRequest,
+    HostOutcomes,
     HostPayload,
+    LeaseAck,
     LeaseId,
     LinkOffer,
-    RestoredHost,
-    RetryBatch,
+    RequeueBatch,
     SiteBounds,
 )
 from fieldmouse.cluster.decoding import decode_row, pack_urls
@@ -70,9 +70,9 @@ def urls_of(host: Host, numbers: range) -> list[str]:
     return [f"{host}/{number}" for number in numbers]
 
 
-def restored(host: Host, numbers: range, kind: str = "page") -> RestoredHost:
+def restored(host: Host, numbers: range, kind: str = "page") -> HostOutcomes:
     keys = [key_of(url, CHARTER.key_seed) for url in urls_of(host, numbers)]
-    return RestoredHost(host, "test", keys, [kind] * len(keys))
+    return HostOutcomes(host, "test", keys, [kind] * len(keys))
 
 
 def offer(host: Host, numbers: range) -> LinkOffer:
@@ -97,7 +97,7 @@ async def test_urls_with_outcomes_are_settled_and_the_others_wait(
 ) -> None:
     await built(builder)
     world.advance(50.0)  # it takes its time
-    await builder.publish(LEASE, DELAY, age=3600.0)
+    await builder.publish_crawl(LEASE, DELAY, age=3600.0)
     books = await board.totals()
     assert books.age == pytest.approx(3600.0, abs=30.0)
     assert (books.seen, books.settled, books.waiting, books.hosts) == (22, 15, 7, 2)
@@ -117,7 +117,7 @@ async def test_a_crawl_is_invisible_until_it_is_published(
     with pytest.raises(CoordinatorError, match="is being rebuilt"):
         await board.create_crawl(CrawlSpec(key_seed=8, settings="", seeds=()))
     assert (await builder.totals()).seen == 22
-    await builder.publish(LEASE, DELAY)
+    await builder.publish_crawl(LEASE, DELAY)
     await board.join(ADA, LEASE)
 
 
@@ -128,7 +128,7 @@ async def test_a_repeated_rebuild_counts_once(world: World, board: Coordinator, 
     assert (await builder.begin_hidden(CrawlSpec(8, "", ()))).key_seed == CHARTER.key_seed
     await built(builder)
     assert await builder.restore_outcomes(BOB, [restored(A, range(8, 12))]) == 0, "two are settled, and two wait"
-    await builder.publish(LEASE, DELAY)
+    await builder.publish_crawl(LEASE, DELAY)
     books = await board.totals()
     assert (books.seen, books.settled, books.hosts, books.kinds["page"]) == (22, 15, 2, 10)
 
@@ -139,8 +139,8 @@ async def test_a_crawl_that_holds_urls_is_left_alone(world: World, board: Coordi
     await builder.begin_hidden(CHARTER)  # it was empty
     assert await board.crawl_spec() is None
     await builder.restore_outcomes(ADA, [restored(A, range(3))])
-    await builder.publish(LEASE, DELAY)
-    for act in (builder.begin_hidden(CHARTER), builder.publish(LEASE, DELAY)):
+    await builder.publish_crawl(LEASE, DELAY)
+    for act in (builder.begin_hidden(CHARTER), builder.publish_crawl(LEASE, DELAY)):
         with pytest.raises(CoordinatorError):
             await act
     with pytest.raises(CoordinatorError, match="is not empty"):
@@ -153,10 +153,10 @@ async def test_nothing_is_granted_while_old_leases_may_last_and_hosts_keep_their
     world: World, board: Coordinator, builder: CrawlRebuilder
 ) -> None:
     await built(builder)
-    await builder.publish(LEASE, DELAY)
+    await builder.publish_crawl(LEASE, DELAY)
     await board.join(ADA, 10 * LEASE)
     assert await board.lease_hosts(ADA, 9, 100) == []
-    assert (await board.heartbeat(ADA, Heartbeat(b"", 10 * LEASE))).calm_seconds > LEASE
+    assert (await board.heartbeat(ADA, HeartbeatRequest(b"", 10 * LEASE))).calm_seconds > LEASE
     world.advance(LEASE + DELAY + 3.0)
     (first,) = await board.lease_hosts(ADA, 9, 100)
     assert first.host == B, "a rests for 90 seconds"
@@ -165,7 +165,7 @@ async def test_nothing_is_granted_while_old_leases_may_last_and_hosts_keep_their
     assert (second.host, second.payload.state, len(second.rows)) == (A, b"how a stands", 5)
     assert second.epoch > first.epoch > 1_000_000, "the lost board gave no such epoch"
     keys = [key for key, _ in second.rows]
-    told = AckBatch([AckedKeys(LeaseId(A, second.epoch), keys, ["page"] * len(keys))])
+    told = AckBatch([LeaseAck(LeaseId(A, second.epoch), keys, ["page"] * len(keys))])
     assert await board.ack(ADA, told) == [()]
     assert (await board.totals()).settled == 20
 
@@ -179,7 +179,7 @@ async def test_restored_urls_can_be_fetched_again_if_their_agent_is_lost_later(
     both = [restored(A, range(8, 13)), restored(B, range(2), "moved")]
     urls = pack_urls([*urls_of(A, range(8, 13)), *urls_of(B, range(2))])
     assert await builder.restore_outcomes(BOB, both, urls) == 5, "two of them are ada's"
-    await builder.publish(LEASE, DELAY)
+    await builder.publish_crawl(LEASE, DELAY)
     assert await board.forget_agent("bob", again=True) == 5
     books = await board.totals()
     assert (books.settled, books.waiting, books.kinds) == (10, 5, {"page": 10})
@@ -196,7 +196,7 @@ async def test_bounds_of_sites_count_restored_urls(world: World, board: Coordina
     await builder.restore_outcomes(ADA, [restored(A, range(10))], bounded=True)
     told = await builder.offer_links([offer(A, range(15)), offer(B, range(2))], SiteBounds(hosts=1, urls=12))
     assert (told.new, told.dropped_urls, told.dropped_hosts) == (2, 3, 2)
-    await builder.publish(LEASE, DELAY)
+    await builder.publish_crawl(LEASE, DELAY)
 
 
 @told_to
@@ -205,7 +205,7 @@ async def test_batches_sent_to_the_lost_coordinator_count_as_sent(
 ) -> None:
     """Its outcomes were read from its disk: none of them is rejected."""
     await built(builder)
-    await builder.publish(LEASE, DELAY)
+    await builder.publish_crawl(LEASE, DELAY)
     assert await board.last_acked_batch(ADA) > 10**12
     assert await board.last_acked_batch(AgentId("ada", 2)) == 0, "a later start has told nothing yet"
     assert await board.last_acked_batch(AgentId("eve", 1)) == 0
@@ -217,7 +217,7 @@ async def test_an_old_copy_is_cleared_completely(world: World, board: Coordinato
     await board.join(ADA, LEASE)
     await board.offer_links([offer(A, range(15, 30)), offer(B, range(7))], FREE)
     await board.lease_hosts(ADA, 1, 4)
-    await board.heartbeat(ADA, Heartbeat(b"", LEASE, number=5))
+    await board.heartbeat(ADA, HeartbeatRequest(b"", LEASE, number=5))
     assert not await builder.clear_stale_copy(CHARTER.key_seed, [HeartbeatMark("ada", 1, 5), HeartbeatMark()])
     with pytest.raises(CoordinatorError, match="is not empty"):
         await builder.begin_hidden(CHARTER)
@@ -232,9 +232,9 @@ async def test_an_old_copy_is_cleared_completely(world: World, board: Coordinato
     assert await builder.clear_stale_copy(CHARTER.key_seed, [HeartbeatMark("ada", 1, 5), HeartbeatMark("bob", 1, 9)])
     assert not await builder.clear_stale_copy(CHARTER.key_seed, [HeartbeatMark("bob", 1, 9)]), "there is none"
     with pytest.raises(CoordinatorDataLost, match="has lost the crawl"):
-        await board.heartbeat(ADA, Heartbeat(b"", LEASE, number=6))
+        await board.heartbeat(ADA, HeartbeatRequest(b"", LEASE, number=6))
     await built(builder)
-    await builder.publish(LEASE, DELAY)
+    await builder.publish_crawl(LEASE, DELAY)
     books = await board.totals()
     assert (books.seen, books.settled, books.waiting, books.hosts) == (22, 15, 7, 2)
     assert await board.list_agents() == []
@@ -268,12 +268,12 @@ async def test_a_copied_directory_does_not_make_its_original_look_old(
     await builder.mark_agent_restored(AgentId("ada", 200), 7)
     await builder.mark_agent_restored(AgentId("bob", 300), 2)  # a copy of ada's directory, which has hardly run since
     await builder.mark_agent_restored(AgentId("ada", 100), 0)
-    await builder.publish(LEASE, DELAY)
+    await builder.publish_crawl(LEASE, DELAY)
     await board.check_heartbeat_known(HeartbeatMark("ada", 200, 7))
     assert await board.last_acked_batch(AgentId("ada", 200)) > 1 << 50
     await board.join(AgentId("ada", 201), LEASE)
     for number, waits in ((7, 0), (8, 1)):
-        taken = RetryBatch(A, [(failed.keys[0], b"row")], ["failed"], number)
+        taken = RequeueBatch(A, [(failed.keys[0], b"row")], ["failed"], number)
         assert await board.retry_failed(AgentId("ada", 201), taken) == waits, "what it had to tell was read"
 
 
@@ -335,7 +335,7 @@ def test_only_servers_that_lost_their_shard_are_rebuilt(lost: tuple[int, ...]) -
             await builder.restore_host_payloads({host: HostPayload(b"state") for host in hosts})
             await builder.offer_links([offer(host, range(5)) for host in hosts], FREE)
             assert (await builder.totals()).seen == 40
-            await builder.publish(LEASE, DELAY)
+            await builder.publish_crawl(LEASE, DELAY)
             board = together_of(servers)
             books = await board.totals()
             assert (books.seen, books.settled, books.waiting, books.hosts) == (40, 24, 16, 8)

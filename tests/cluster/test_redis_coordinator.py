@@ -14,8 +14,8 @@ from cluster.coordinators import META, MISSING, PROGRAM, RedisWorld, ServerProce
 from fieldmouse.cluster.coordinator import (
     AgentId,
     CrawlSpec,
-    Heartbeat,
     HeartbeatMark,
+    HeartbeatRequest,
     LeaseId,
     LinkOffer,
     Row,
@@ -70,14 +70,14 @@ def test_a_queue_that_changed_during_compression_stays_as_it_is(server: ServerPr
         for start in range(0, 30, 2):
             await board.offer_links([LinkOffer(A, "test", rows(range(start, start + 2)))], SiteBounds())
 
-        call = board._call
+        call = board._run_script
 
         async def meddle(act: str, *words: str | bytes | int, name: AgentId | None = None) -> object:
             if act == "pack":
                 await call("lease", 1, 7, 0, name=ADA)
             return await call(act, *words, name=name)
 
-        board._call = meddle  # type: ignore[method-assign]
+        board._run_script = meddle  # type: ignore[method-assign]
         await board.offer_links([LinkOffer(A, "test", rows(range(30, 33)))], SiteBounds())
         world.audit().check()
         assert len(world.audit().queued) == 33 - 8
@@ -154,7 +154,7 @@ def test_a_server_that_starts_to_evict_keys_is_noticed(server: ServerProcess) ->
 
         async def beat() -> None:
             for _ in range(12):
-                await board.heartbeat(ADA, Heartbeat(b"", 100.0))
+                await board.heartbeat(ADA, HeartbeatRequest(b"", 100.0))
 
         await beat()
         try:
@@ -207,7 +207,7 @@ def test_the_error_of_a_lost_crawl_names_the_remedy(server: ServerProcess) -> No
         await board.join(ADA, 100.0)
         server.client().flushall()
         with pytest.raises(CoordinatorDataLost, match="lost the crawl") as caught:
-            await board.heartbeat(ADA, Heartbeat(b"", 100.0))
+            await board.heartbeat(ADA, HeartbeatRequest(b"", 100.0))
         assert caught.value.hint
         await board.close()
 
@@ -244,7 +244,7 @@ def test_an_old_append_only_file_is_noticed() -> None:
 
         async def beat(number: int, since: HeartbeatMark) -> None:
             board = RedisCoordinator(server.url)
-            await board.heartbeat(ADA, Heartbeat(b"", 100.0, number=number, since=since))
+            await board.heartbeat(ADA, HeartbeatRequest(b"", 100.0, number=number, since=since))
             await board.close()
 
         async def begin() -> None:
@@ -277,14 +277,14 @@ def test_a_coordinator_reconnects_to_a_restarted_server(server: ServerProcess) -
         board = world.board()
         await board.create_crawl(CHARTER)
         await board.join(ADA, 100.0)
-        before = await board.heartbeat(ADA, Heartbeat(b"", 100.0))
+        before = await board.heartbeat(ADA, HeartbeatRequest(b"", 100.0))
         server.kill()
         with pytest.raises(CoordinatorUnreachable):
-            await board.heartbeat(ADA, Heartbeat(b"", 100.0))
+            await board.heartbeat(ADA, HeartbeatRequest(b"", 100.0))
         with pytest.raises(CoordinatorUnreachable):
-            await board.heartbeat(ADA, Heartbeat(b"", 100.0))
+            await board.heartbeat(ADA, HeartbeatRequest(b"", 100.0))
         server.start()
-        after = await board.heartbeat(ADA, Heartbeat(b"", 100.0))
+        after = await board.heartbeat(ADA, HeartbeatRequest(b"", 100.0))
         assert (after.server_run != before.server_run, after.calm_seconds > 50) == (True, True)
         await board.close()
 

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from cluster.coordinators import World
 from cluster.test_coordinator_contract import ADA, BOB, CYD, FREE, LEASE, A, B, done, links, of, offer, sums, told_to
-from fieldmouse.cluster.coordinator import AgentId, Coordinator, Heartbeat, HostGrant, HostPayload, ReleasedHost, Row
+from fieldmouse.cluster.coordinator import (
+    AgentId,
+    Coordinator,
+    HeartbeatRequest,
+    HostGrant,
+    HostPayload,
+    ReleasedHost,
+    Row,
+)
 
 
 async def leased(board: Coordinator, name: AgentId, urls: int = 100) -> dict[str, list[Row]]:
@@ -91,7 +99,7 @@ async def test_a_wished_host_is_kept_for_the_length_of_a_lease(world: World, boa
     assert await leased(board, ADA) == {}
     world.advance(LEASE / 2)
     for name in (ADA, BOB):
-        await board.heartbeat(name, Heartbeat(b"", LEASE))
+        await board.heartbeat(name, HeartbeatRequest(b"", LEASE))
     assert await leased(board, ADA) == {}
     world.advance(LEASE / 2 + 1)
     assert await leased(board, ADA) == {A: []}, "bob has robots for others, it seems"
@@ -130,7 +138,7 @@ async def test_a_host_of_a_dead_agent_goes_to_the_agent_that_wished_for_it(world
     await board.request_hosts(BOB, [A])
     assert await leased(board, BOB) == {}
     world.advance(LEASE - 5)
-    await board.heartbeat(BOB, Heartbeat(b"", 2 * LEASE))
+    await board.heartbeat(BOB, HeartbeatRequest(b"", 2 * LEASE))
     await board.join(CYD, LEASE)
     world.advance(10)
     assert await leased(board, CYD) == {}

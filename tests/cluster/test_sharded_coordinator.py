@@ -17,14 +17,14 @@ from cluster.test_coordinator_contract import done
 from fieldmouse.cluster.client.session import open_coordinator
 from fieldmouse.cluster.coordinator import (
     AckBatch,
-    AckedKeys,
     AddressRequest,
     AgentId,
     Coordinator,
     CrawlSpec,
     CrawlTotals,
-    Heartbeat,
     HeartbeatReply,
+    HeartbeatRequest,
+    LeaseAck,
     LeaseId,
     LinkOffer,
     SiteBounds,
@@ -106,16 +106,16 @@ def test_each_host_is_on_one_server_only() -> None:
 def test_an_agent_is_alive_for_all_servers_or_for_none() -> None:
     async def story() -> None:
         board, first, second = await two()
-        await board.heartbeat(ADA, Heartbeat(b"", LEASE))
+        await board.heartbeat(ADA, HeartbeatRequest(b"", LEASE))
         second.silent = True
         with pytest.raises(CoordinatorUnreachable):
-            await board.heartbeat(ADA, Heartbeat(b"", LEASE))
+            await board.heartbeat(ADA, HeartbeatRequest(b"", LEASE))
         heard = first.heard
         with pytest.raises(CoordinatorUnreachable):
-            await board.heartbeat(ADA, Heartbeat(b"", LEASE))
+            await board.heartbeat(ADA, HeartbeatRequest(b"", LEASE))
         assert first.heard == heard, "whoever waits for one server must die for the other"
         second.silent = False
-        pulse = await board.heartbeat(ADA, Heartbeat(b"", LEASE))
+        pulse = await board.heartbeat(ADA, HeartbeatRequest(b"", LEASE))
         assert first.heard == heard + 1
         assert [note.alive for note in pulse.agents] == [True]
 
@@ -166,7 +166,7 @@ def test_outcomes_count_only_on_servers_where_the_agent_is_not_fenced() -> None:
         await second.leave(ADA)
         assert await board.ack(ADA, told) == [(), [2]]
         with pytest.raises(AgentFenced):
-            await board.heartbeat(ADA, Heartbeat(b"", LEASE))
+            await board.heartbeat(ADA, HeartbeatRequest(b"", LEASE))
         await first.leave(ADA)
         with pytest.raises(AgentFenced):
             await board.ack(ADA, told)
@@ -260,7 +260,7 @@ told = st.lists(st.tuples(st.sampled_from("abcdefg"), st.integers(0, 5)), min_si
 @given(told, st.integers(1, 4))
 def test_the_shards_of_a_batch_add_up_to_it(leases: list[tuple[str, int]], servers: int) -> None:
     bookings = [
-        AckedKeys(LeaseId(Host(f"http://{letter}.test"), n), [100 * n + k for k in range(keys)], ["page"] * keys)
+        LeaseAck(LeaseId(Host(f"http://{letter}.test"), n), [100 * n + k for k in range(keys)], ["page"] * keys)
         for n, (letter, keys) in enumerate(leases)
     ]
     keys = [key for booked in bookings for key in booked.keys]

@@ -74,7 +74,7 @@ def server() -> Iterator[ServerProcess]:
 def stored_crawl(folder: Path, settings: Mapping[str, str]) -> Path:
     """A crawl directory whose settings file has these spellings."""
     home = folder / "stored"
-    plan_new(home, {}, {}, [SEED]).open().unlock()
+    plan_new(home, {}, {}, [SEED]).open_and_lock().unlock()
     (home / "fieldmouse.toml").write_text(toml(settings))
     return home
 
@@ -97,7 +97,7 @@ def from_stored(folder: Path, settings: Mapping[str, str], plans: list[tuple[Pla
 
 
 def from_python(folder: Path, settings: Mapping[str, str], plans: list[tuple[Plan, bool]]) -> Settings:
-    return fieldmouse.Crawl(folder / "new", seeds=[SEED], settings=settings)._planned().settings
+    return fieldmouse.Crawl(folder / "new", seeds=[SEED], settings=settings)._make_plan().settings
 
 
 PLACES: dict[str, Callable[[Path, Mapping[str, str], list[tuple[Plan, bool]]], Settings]]
@@ -105,7 +105,9 @@ PLACES = {"--set": from_set, "--config": from_config, "stored": from_stored, "Py
 
 
 def test_the_table_of_this_test_has_every_old_spelling() -> None:
-    assert {old: old_spellings.setting(old) for old in OLD} == {old: new for old, (new, _) in SPELLINGS.items()}
+    assert {old: old_spellings.present_setting_name(old) for old in OLD} == {
+        old: new for old, (new, _) in SPELLINGS.items()
+    }
     assert {name.partition(".")[0] for name in OLD} == {*old_spellings.SECTIONS}
     assert {*old_spellings.KEYS} <= {*OLD}
     for name in Settings().fetch.__struct_fields__:
@@ -197,7 +199,7 @@ def test_both_spellings_of_an_option_are_refused(
 @pytest.mark.parametrize("argument", ["robots", "concurrency"])
 def test_the_argument_of_concurrency(argument: str, tmp_path: Path) -> None:
     given: Any = {argument: 7}
-    assert fieldmouse.Crawl(tmp_path, seeds=[SEED], **given)._planned().settings.fetch.concurrency == 7
+    assert fieldmouse.Crawl(tmp_path, seeds=[SEED], **given)._make_plan().settings.fetch.concurrency == 7
     with pytest.raises(UsageError, match="no page yet"):  # after the arguments were read
         refresh(stored_crawl(tmp_path, {}), **given)
 
@@ -295,5 +297,5 @@ def test_no_file_is_written_with_an_old_spelling(tmp_path: Path) -> None:
     assert not ANY_OLD.search(render(Settings()))
     assert not ANY_OLD.search(render_published(Settings()))
     home = tmp_path / "a"
-    fieldmouse.Crawl(home, seeds=[SEED], settings=OLD)._planned().open().unlock()
+    fieldmouse.Crawl(home, seeds=[SEED], settings=OLD)._make_plan().open_and_lock().unlock()
     assert not ANY_OLD.search((home / "fieldmouse.toml").read_text())

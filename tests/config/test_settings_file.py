@@ -159,8 +159,8 @@ def test_settings_are_shown_without_secrets() -> None:
     asked = Settings().override(
         {"network.headers": {"Cookie": "s3cret", "DNT": "1"}, "notify.webhook": "https://hooks.example/s3cret"}
     )
-    assert toml_format.shown_value(asked, "network", "headers") == '{"Cookie" = "(blanked)", "DNT" = "1"}'
-    assert toml_format.shown_value(asked, "notify", "webhook") == '"(blanked)"'
+    assert toml_format.redacted_value(asked, "network", "headers") == '{"Cookie" = "(blanked)", "DNT" = "1"}'
+    assert toml_format.redacted_value(asked, "notify", "webhook") == '"(blanked)"'
     assert asked.secrets == ["network.headers", "notify.webhook"]
     assert Settings().override({"notify.webhook": "env:HOOK", "network.headers": {"DNT": "1"}}).secrets == []
     assert parse(render(asked)) == asked, "the file has them, of course"

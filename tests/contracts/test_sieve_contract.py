@@ -26,7 +26,7 @@ class Sieve(Protocol[T]):
         ...
 
     @property
-    def pending(self) -> int:
+    def pending_offers(self) -> int:
         """Offers not sifted yet."""
         ...
 
@@ -47,7 +47,7 @@ class MemorySieve(Generic[T]):
         return len(self._known)
 
     @property
-    def pending(self) -> int:
+    def pending_offers(self) -> int:
         return len(self._offers)
 
     def offer(self, keys: Sequence[int], items: Sequence[T]) -> None:
@@ -93,14 +93,14 @@ def test_each_key_is_returned_once_in_the_order_first_seen(make: Make, batches: 
             items = list(range(number, number + len(batch)))
             number += len(batch)
             sieve.offer(batch, items)
-            assert sieve.pending == len(batch)
+            assert sieve.pending_offers == len(batch)
             expected = []
             for key, item in zip(batch, items, strict=True):
                 if key not in known:
                     known.add(key)
                     expected.append(item)
             assert sieve.sift() == expected
-            assert sieve.pending == 0
+            assert sieve.pending_offers == 0
             assert sieve.seen == len(known)
 
 
@@ -109,7 +109,7 @@ def test_offers_are_collected_until_they_are_sifted(make: Make) -> None:
     with make() as sieve:
         sieve.offer([5, 6], [1, 2])
         sieve.offer([6, 7], [3, 4])
-        assert sieve.pending == 4
+        assert sieve.pending_offers == 4
         assert sieve.sift() == [1, 2, 4]
         assert sieve.sift() == []
 

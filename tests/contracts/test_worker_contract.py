@@ -53,18 +53,18 @@ async def tell(
             folder, shards=1, states=states, config=CONFIG, on_parsed=on_parsed, on_undone=lost.extend, lane=lane
         )
         await indexer.start()
-        await indexer.begin()
+        await indexer.roll_back_and_accept()
         for answer in turn:
             number += 1
             assert indexer.has_room(0)
             indexer.send(number, answer)
         assert not told, "nothing comes back before the loop has had its turn"
-        assert indexer.outstanding == len(turn)
-        states = await indexer.prepare()
+        assert indexer.outstanding_pages == len(turn)
+        states = await indexer.prepare_commit()
         assert len(told) == len(turn), "all that is durable is known"
-        assert indexer.outstanding == 0
-        indexer.committed()
-        await indexer.finish()
+        assert indexer.outstanding_pages == 0
+        indexer.mark_committed()
+        await indexer.finish_shards()
         await indexer.close()
         heard += told
     assert not lost

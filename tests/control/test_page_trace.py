@@ -19,7 +19,7 @@ from fieldmouse.control.page_trace import (
     previous_trace_path,
     read_trace_rows,
 )
-from fieldmouse.control.rule_choice import service_times, trace_from_rows, without_settling
+from fieldmouse.control.rule_choice import exclude_settling_time, service_times, trace_from_rows
 from fieldmouse.policy.thresholds import Thresholds
 from fieldmouse.queueing.fit.trace import Trace
 
@@ -63,7 +63,7 @@ def play(file: TraceFile, seed: int, count: int, room: int = 6, life: float = 3.
 
     inside()
     trace = PageTrace(clock=clock, file=file, meter=meter)
-    trace.begin()
+    trace.start_recording()
     pages: list[Page] = []
     spent: list[float] = []
     levels = [(START, 0)]
@@ -194,7 +194,7 @@ def test_settling_time_is_cut_from_each_new_mode_only(stretches: list[tuple[floa
     starts = np.concatenate(([0.0], np.cumsum(spans)[:-1]))
     middle = starts + spans / 2
     trace = Trace(arrived=middle, robots=modes, span=float(spans.sum()), switched=starts, mode=modes)
-    told = without_settling(trace, settling)
+    told = exclude_settling_time(trace, settling)
     lengths = np.diff(told.switched, append=told.span)
     np.testing.assert_allclose(lengths.sum(), trace.span)
     new = np.concatenate(([False], modes[1:] != modes[:-1]))
@@ -234,7 +234,7 @@ def test_pages_of_a_dead_worker_leave_the_level() -> None:
     meter = Backpressure()
     meter.set_concurrency(1)
     trace = PageTrace(clock=clock, file=TraceFile(Path("/nonexistent"), 0), meter=meter)
-    trace.begin()
+    trace.start_recording()
     for number in (1, 0, 2):
         meter.set_indexing(meter.indexing + 1)
         trace.page_arrived(number, clock.now())

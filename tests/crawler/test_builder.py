@@ -12,7 +12,7 @@ import pytest
 
 from fieldmouse.clock import Clock
 from fieldmouse.config.settings_file import Settings, render
-from fieldmouse.crawler.builder import CrawlParts, build
+from fieldmouse.crawler.builder import CrawlParts, build_crawl
 from fieldmouse.errors import FieldmouseError
 from fieldmouse.storage.checkpoint import Checkpoint, DurableLog
 from fieldmouse.storage.directory import CrawlDir
@@ -43,7 +43,7 @@ def open_ledger(home: CrawlDir, last: Checkpoint | None) -> DurableLog:
 
 def put_together(home: CrawlDir, clock: Clock, listeners: list[Callable[[LiveStats], None]]) -> CrawlParts:
     fetcher = MeadowFetcher(MEADOW, clock)
-    return build(home, SETTINGS, listeners, clock=clock, fetcher=fetcher, lane=InlineWorker, parts=[open_ledger])
+    return build_crawl(home, SETTINGS, listeners, clock=clock, fetcher=fetcher, lane=InlineWorker, parts=[open_ledger])
 
 
 def crawl(home: CrawlDir, listeners: list[Callable[[LiveStats], None]]) -> Summary:
@@ -118,7 +118,7 @@ def test_a_failure_of_the_last_stage_leaves_nothing_open_or_locked(home: CrawlDi
     async def life(clock: Clock) -> None:
         before = open_files()
         with pytest.raises(OSError, match="the last of them"):
-            build(home, SETTINGS, clock=clock, lane=InlineWorker, parts=[open_ledger, fail])
+            build_crawl(home, SETTINGS, clock=clock, lane=InlineWorker, parts=[open_ledger, fail])
         assert open_files() == before
 
     virtual_time.run_in_virtual_time(life)

@@ -9,11 +9,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from fieldmouse.crawler.in_flight import InFlight
+from fieldmouse.crawler.in_flight import InFlightTable
 from fieldmouse.storage.checkpoint import CrawlCounters
 from fieldmouse.types.outcome import ContentChange, Failed, IndexResult, OutcomeRow, Refused
 from fieldmouse.types.reason import OutcomeKind, OutcomeReason
-from fieldmouse.types.request import Origin, QueuedRequest, Request
+from fieldmouse.types.request import EnteredBy, QueuedRequest, Request
 from fieldmouse.url import Url
 
 SHARDS = 2
@@ -61,7 +61,7 @@ class AtTheDesk(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.desk = InFlight(CrawlCounters(), page_limit=LIMIT)
+        self.desk = InFlightTable(CrawlCounters(), page_limit=LIMIT)
         self.next = 1
         self.asked: set[int] = set()
         self.sent: dict[int, int] = {}  # ticket to shard
@@ -99,7 +99,7 @@ class AtTheDesk(RuleBasedStateMachine):
         known = data.draw(st.sampled_from(sorted(self.settled)))
         if link(known).url in {poll.url for poll in self.polls.values()}:
             return
-        poll = Request(link(known).url, door=Origin.POLLED, was=self.settled[known], digest="sha1:0")
+        poll = Request(link(known).url, door=EnteredBy.POLLED, was=self.settled[known], digest="sha1:0")
         if self.settled[known] in BLAMED:
             poll = msgspec.structs.replace(poll, why=self.reasons[known])
         self.polls[self.next] = poll
@@ -154,7 +154,7 @@ class AtTheDesk(RuleBasedStateMachine):
             for number, (where, batch, _) in self.answered.items()
             if where == shard and batch > self.durable[shard]
         ]
-        lost = self.desk.undo_parsed(gone)
+        lost = self.desk.forget_parsed(gone)
         assert lost == [(number, self.link(number)) for number in gone]
         for number in gone:
             self.polls.pop(number, None)
@@ -171,7 +171,7 @@ class AtTheDesk(RuleBasedStateMachine):
 
     @rule()
     def a_checkpoint_settles(self) -> None:
-        settled, rows = self.desk.take_durable(self.durable)
+        settled, rows = self.desk.settle_durable(self.durable)
         due = self.verdicts | {
             number: kind for number, (shard, batch, kind) in self.answered.items() if batch <= self.durable[shard]
         }
@@ -213,13 +213,13 @@ class AtTheDesk(RuleBasedStateMachine):
         told = msgspec.structs.asdict(polled) | {"failed": polled.failed}
         assert sum(told.pop("reasons").values()) == polled.failed + polled.refused
         assert told == nothing | {"pages": won} | self.polled
-        assert self.desk.tally.discovered_pages == self.pages
+        assert self.desk.tally.first_fetched_pages == self.pages
         assert self.desk.undurable_polls == len(self.polls.keys() & (self.answered.keys() | self.verdicts.keys()))
 
     @invariant()
     def the_tally_counts_what_is_settled_and_nothing_else(self) -> None:
         tally, kinds = self.desk.tally, Counter(self.settled.values())
-        assert tally.settled == len(self.settled)
+        assert tally.settled_urls == len(self.settled)
         assert (tally.pages, tally.moved, tally.unchanged) == (kinds["page"], kinds["moved"], kinds["unchanged"])
         assert (tally.failed, tally.refused) == (kinds["failed"], kinds["refused"])
         blamed = Counter(self.reasons[number] for number, kind in self.settled.items() if kind in BLAMED)
@@ -246,21 +246,21 @@ TestAtTheDesk = AtTheDesk.TestCase
 
 
 def test_without_a_limit_every_fetch_is_allowed() -> None:
-    desk = InFlight(CrawlCounters(), page_limit=0)
+    desk = InFlightTable(CrawlCounters(), page_limit=0)
     assert all(desk.try_start_fetch(QueuedRequest(number, link(number))) for number in range(1, 1000))
     assert not desk.is_page_limit_reached
 
 
 def test_a_crashed_worker_fails_its_open_tickets_but_none_it_had_answered() -> None:
     tickets = [QueuedRequest(number, link(number)) for number in range(1, 6)]
-    desk = InFlight(CrawlCounters(), page_limit=0)
+    desk = InFlightTable(CrawlCounters(), page_limit=0)
     desk.start_visit(tickets)
     desk.record_outcome(1, Refused(tickets[0].link, OutcomeReason.ROBOTS_TXT_EXCLUDED, 1.0))
     desk.try_start_fetch(tickets[1])
     desk.mark_delivered(2, tickets[1].link)
     desk.try_start_fetch(tickets[2])
-    assert desk.split_by_started(tickets) == ([tickets[2]], tickets[3:])
+    assert desk.split_failed_and_unstarted(tickets) == ([tickets[2]], tickets[3:])
     desk.forget_request(3)  # tried again later
-    assert desk.split_by_started(tickets) == (tickets[3:], [])
+    assert desk.split_failed_and_unstarted(tickets) == (tickets[3:], [])
     desk.end_visit(tickets)
-    assert desk.split_by_started(tickets) == ([], [])
+    assert desk.split_failed_and_unstarted(tickets) == ([], [])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from cluster.pending_calls import a_chooser, a_mailbox
 from fieldmouse.clock import Clock
-from fieldmouse.cluster.client.pending import LEASE_MARGIN, AddressLeases, LeaseClock
+from fieldmouse.cluster.client.pending import LEASE_MARGIN, AddressLeases, AgentLease
 from fieldmouse.crawler.cluster import LeasedFetcher
 from fieldmouse.policy.politeness import Politeness
 from fieldmouse.testing import virtual_time
@@ -45,18 +45,18 @@ Answered = tuple[Response | Failed, float]
 """A result, and the seconds it took."""
 
 
-def asked(folder: Path, meanwhile: Callable[[LeasedFetcher, LeaseClock, Clock], Awaitable[None]]) -> list[Answered]:
+def asked(folder: Path, meanwhile: Callable[[LeasedFetcher, AgentLease, Clock], Awaitable[None]]) -> list[Answered]:
     """Request at two addresses at once; the results of both."""
 
     async def life(clock: Clock) -> list[Answered]:
-        lease = LeaseClock(LEASE, clock.now)
+        lease = AgentLease(LEASE, clock.now)
         addresses = AddressLeases(MemoryCoordinator(MemoryServer(clock)), lease, clock, lambda address: None)
         calls = a_mailbox(folder, clock, lease, a_chooser())
         fetcher = LeasedFetcher(SlowWeb(clock), calls, addresses, Politeness())
         lease.renew(clock.now())
 
         async def ask(address: str) -> Answered:
-            with fetcher.visiting(address):
+            with fetcher.allow_address_during_visit(address):
                 began = clock.now()
                 return await fetcher.fetch(Request(Url("http://a.test/")), HOST, address), clock.now() - began
 
@@ -68,7 +68,7 @@ def asked(folder: Path, meanwhile: Callable[[LeasedFetcher, LeaseClock, Clock], 
     return virtual_time.run_in_virtual_time(life)
 
 
-async def beat(fetcher: LeasedFetcher, lease: LeaseClock, clock: Clock) -> None:
+async def beat(fetcher: LeasedFetcher, lease: AgentLease, clock: Clock) -> None:
     for _ in range(10):
         await clock.sleep(4.0)
         lease.renew(clock.now())
@@ -82,7 +82,7 @@ def test_a_request_may_take_longer_than_a_lease_that_is_renewed(tmp_path: Path) 
 
 
 def test_a_request_is_aborted_when_the_lease_expires(tmp_path: Path) -> None:
-    async def silence(fetcher: LeasedFetcher, lease: LeaseClock, clock: Clock) -> None:
+    async def silence(fetcher: LeasedFetcher, lease: AgentLease, clock: Clock) -> None:
         await clock.sleep(20.0)
         lease.renew(clock.now())
         fetcher.extend_requests()  # too late: it was over
@@ -94,7 +94,7 @@ def test_a_request_is_aborted_when_the_lease_expires(tmp_path: Path) -> None:
 
 
 def test_requests_to_a_withdrawn_address_are_aborted_at_once(tmp_path: Path) -> None:
-    async def refused(fetcher: LeasedFetcher, lease: LeaseClock, clock: Clock) -> None:
+    async def refused(fetcher: LeasedFetcher, lease: AgentLease, clock: Clock) -> None:
         await clock.sleep(3.0)
         fetcher.abort_requests(HERE)
         lease.renew(clock.now())

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fieldmouse.backpressure import Backpressure
-from fieldmouse.crawler.stats import MAX_BACKLOG_SECONDS, AgentLoad, CpuDemand
+from fieldmouse.crawler.stats import MAX_BACKLOG_SECONDS, CpuDemand, LoadMeter
 
 
 class Watched:
@@ -17,7 +17,7 @@ class Watched:
 
     def __init__(self, cpu: CpuDemand | None = None) -> None:
         self.meter, self.served = Backpressure(), 0
-        self.load = AgentLoad(self.meter, lambda: self.served, window=48, cpu=cpu)
+        self.load = LoadMeter(self.meter, lambda: self.served, window=48, cpu=cpu)
         self.meter.set_concurrency(100)
 
     def after(self, seconds: float, *, late: float = 0.0, served: float = 0.0) -> float:

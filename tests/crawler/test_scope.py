@@ -45,19 +45,19 @@ def test_a_scope_is_open_until_every_seed_redirect_is_resolved(
     rows = [CHAIN[place] for place in order]
     for start in range(0, len(rows), at_once):
         assert scope.may_grow
-        scope.handle_durable(rows[start : start + at_once])
+        scope.settle_seeds(rows[start : start + at_once])
     assert not scope.may_grow
 
 
 def test_redirect_cycles_and_redirects_out_of_scope_close_the_scope(scope: CrawlScope) -> None:
-    scope.handle_durable([moved(SEEDS[0], SEEDS[1]), moved(SEEDS[1], SEEDS[0])])
+    scope.settle_seeds([moved(SEEDS[0], SEEDS[1]), moved(SEEDS[1], SEEDS[0])])
     assert not scope.may_grow
 
 
 def test_a_redirect_out_of_scope_ends_the_chain(scope: CrawlScope) -> None:
-    scope.handle_durable([moved(SEEDS[0], "http://far.test/"), page("http://a.test/x", depth=1)])
+    scope.settle_seeds([moved(SEEDS[0], "http://far.test/"), page("http://a.test/x", depth=1)])
     assert scope.may_grow
-    scope.handle_durable([page(SEEDS[1])])
+    scope.settle_seeds([page(SEEDS[1])])
     assert not scope.may_grow
 
 
@@ -67,13 +67,13 @@ def test_links_to_a_host_added_by_another_agent_are_followed(tmp_path: Path) -> 
     scope = CrawlScope(Scope.from_seeds(SEEDS, "host"), SEEDS, home, None, shared=shared)
     links = [Request(Url(f"{END}{number}"), depth=2) for number in range(3)]
     assert scope.filter_links(links) == []
-    assert scope.apply_shared() == []
+    assert scope.apply_shared_additions() == []
     shared.receive([END, Url("http://far.test/")])
-    assert scope.apply_shared() == links
-    assert scope.apply_shared() == []
+    assert scope.apply_shared_additions() == links
+    assert scope.apply_shared_additions() == []
     assert scope.filter_links(links) == links
     assert not scope.scope.admits(Url("http://far.test/")), "another agent cannot add any domain it likes"
-    news = scope.take_changes()
+    news = scope.take_changes_for_workers()
     assert news is not None
     assert news.added == (END,), "the workers hear of it"
     assert END in scope.seal().state.joined, "it is durable"

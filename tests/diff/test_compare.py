@@ -10,7 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmouse.diff.compare import MOVED_PLACE, _longest_common, align, compare, diff_segments, mask_variable_parts
+from fieldmouse.diff.compare import (
+    MOVED_PLACE,
+    _longest_common,
+    align_equal_elements,
+    compare_versions,
+    diff_segments,
+    mask_variable_parts,
+)
 from fieldmouse.diff.text_blocks import MAX_BLOCKS, text_blocks
 from fieldmouse.policy.noise_rules import NoiseRules
 from workers.responses import response
@@ -22,7 +29,7 @@ versions = st.lists(block, max_size=12)
 
 @given(versions, versions)
 def test_aligned_pairs_ascend_and_are_equal(old: list[str], new: list[str]) -> None:
-    pairs = align(old, new)
+    pairs = align_equal_elements(old, new)
     assert all(old[i] == new[j] for i, j in pairs)
     assert all(a[0] < b[0] and a[1] < b[1] for a, b in itertools.pairwise(pairs))
 
@@ -30,7 +37,7 @@ def test_aligned_pairs_ascend_and_are_equal(old: list[str], new: list[str]) -> N
 def test_blocks_unique_within_a_gap_are_aligned() -> None:
     old = ["A", "p", "q", "B", "q", "p", "C"]
     new = ["A", "z", "p", "y", "B", "w", "q", "v", "C"]
-    assert align(old, new, table=0) == [(0, 0), (1, 2), (3, 4), (4, 6), (6, 8)]
+    assert align_equal_elements(old, new, table=0) == [(0, 0), (1, 2), (3, 4), (4, 6), (6, 8)]
 
 
 @given(st.lists(st.sampled_from("abc"), max_size=9), st.lists(st.sampled_from("abc"), max_size=9))
@@ -55,7 +62,7 @@ def test_steps_reproduce_both_versions_in_order(old: list[str], new: list[str]) 
 
 @given(versions, versions)
 def test_comparison_is_symmetric_and_empty_only_for_equal_blocks(old: list[str], new: list[str]) -> None:
-    seen, back = compare(old, new), compare(new, old)
+    seen, back = compare_versions(old, new), compare_versions(new, old)
     assert bool(seen.differences) == (old != new) == bool(back.differences)
     assert 0.0 <= seen.changed_share() <= 1.0
     assert (seen.changed_share() > 0) == (old != new)
@@ -65,14 +72,14 @@ def test_comparison_is_symmetric_and_empty_only_for_equal_blocks(old: list[str],
 def test_inserted_paragraph_is_the_only_difference(old: list[str], at: int) -> None:
     story = "once upon a time " * 10
     new = [*old[:at], story.strip(), *old[at:]]
-    (only,) = compare(old, new).differences
+    (only,) = compare_versions(old, new).differences
     assert only == (0, 40), "a text that somebody wrote is at no place that could be noise"
 
 
 @given(versions, versions)
 def test_all_words_of_unrelated_versions_differ(old: list[str], new: list[str]) -> None:
     apart = [" ".join(f"x{word}x" for word in block.split()) for block in new]
-    assert compare(old, apart).changed_share() == (1.0 if old or new else 0.0)
+    assert compare_versions(old, apart).changed_share() == (1.0 if old or new else 0.0)
 
 
 @pytest.mark.parametrize(
@@ -87,8 +94,8 @@ def test_all_words_of_unrelated_versions_differ(old: list[str], new: list[str]) 
 )
 def test_dates_counters_and_tokens_are_masked(one: str, other: str) -> None:
     assert mask_variable_parts(one) == mask_variable_parts(other)
-    (seen,) = compare(["above", one, "below"], ["above", other, "below"]).differences
-    (again,) = compare(["top", other, "end"], ["top", one, "end"]).differences
+    (seen,) = compare_versions(["above", one, "below"], ["above", other, "below"]).differences
+    (again,) = compare_versions(["top", other, "end"], ["top", one, "end"]).differences
     assert seen.place == again.place > MOVED_PLACE, "it is known again, whatever stands around it"
 
 
@@ -96,22 +103,25 @@ def test_a_few_words_are_recognized_by_their_neighbouring_blocks() -> None:
     def quoting(quote: str) -> list[str]:
         return ["Quote of the day", quote, "Imprint"]
 
-    first, second = (compare(quoting("be quick"), quoting("be slow")), compare(quoting("be slow"), quoting("a b")))
+    first, second = (
+        compare_versions(quoting("be quick"), quoting("be slow")),
+        compare_versions(quoting("be slow"), quoting("a b")),
+    )
     assert first.differences[0].place == second.differences[0].place > MOVED_PLACE
-    elsewhere = compare(["News", "be quick", "Imprint"], ["News", "be slow", "Imprint"])
+    elsewhere = compare_versions(["News", "be quick", "Imprint"], ["News", "be slow", "Imprint"])
     assert elsewhere.differences[0].place != first.differences[0].place
 
 
 def test_new_entry_of_a_growing_list_has_a_new_place_each_time() -> None:
     lists = [["News", *(f"Story {'abcdefgh'[k]}" for k in range(n, -1, -1)), "Imprint"] for n in range(4)]
-    places = [compare(old, new).differences[0].place for old, new in itertools.pairwise(lists)]
+    places = [compare_versions(old, new).differences[0].place for old, new in itertools.pairwise(lists)]
     assert len(set(places)) == len(places)
 
 
 def test_shuffled_list_differs_only_in_order() -> None:
     names = [f"sponsor {letter}" for letter in "abcdefgh"]
     mixed = random.Random(3).sample(names, len(names))
-    assert [one.place for one in compare(["top", *names], ["top", *mixed]).differences] == [MOVED_PLACE]
+    assert [one.place for one in compare_versions(["top", *names], ["top", *mixed]).differences] == [MOVED_PLACE]
 
 
 N = 20_000
@@ -140,12 +150,12 @@ def test_adversarial_pages_are_compared_in_few_steps(name: str) -> None:
     before = sys.gettrace()
     sys.settrace(count)  # type: ignore[arg-type]
     try:
-        seen = compare(old[: N // 10], new[: N // 10])
+        seen = compare_versions(old[: N // 10], new[: N // 10])
     finally:
         sys.settrace(before)
     assert seen.differences
     assert lines < 200 * (N // 5) + 2000
-    assert compare(old, new).differences
+    assert compare_versions(old, new).differences
 
 
 def html(*blocks: str) -> list[str] | None:
@@ -184,7 +194,7 @@ def test_blocks_beyond_the_limit_are_joined_into_one() -> None:
 
 def test_xpath_rule_sees_the_browsers_tree_and_gives_up_on_deep_nesting() -> None:
     def read(page: str, rule: str) -> list[str] | None:
-        return text_blocks(response(page.encode()), page.encode(), NoiseRules.of([rule]))
+        return text_blocks(response(page.encode()), page.encode(), NoiseRules.from_texts([rule]))
 
     table = "<table><tr><td>3 euro<td class=q a:b=1 \x0bc=2>kept</table><svg><x:y>drawn</x:y></svg>"
     assert read(table, "* xpath /html/body/table/tbody/tr/td[1]") == ["kept", "drawn"]

@@ -17,7 +17,7 @@ from fieldmouse.diff.change_detection import (
     pack_memory,
     unpack_memory,
 )
-from fieldmouse.diff.compare import Comparison, Difference
+from fieldmouse.diff.compare import ChangedPlace, PageDiff
 
 CLOCK, QUOTE, TEXT = 7, 8, 0
 
@@ -28,7 +28,7 @@ def look(memory: NoiseMemory, places: frozenset[int] | set[int], at: float) -> N
     """One poll; nothing differs if there are no places."""
     if not places:
         return NoiseUpdate(learn_unchanged(memory), False)
-    return learn_difference(memory, Comparison([Difference(place, 1) for place in places], 100), at)
+    return learn_difference(memory, PageDiff([ChangedPlace(place, 1) for place in places], 100), at)
 
 
 def history(seen: list[frozenset[int]]) -> list[NoiseUpdate]:
@@ -113,4 +113,4 @@ def test_memory_is_bounded() -> None:
         memory = unpack_memory(pack_memory(look(memory, set(range(10, 10 + MAX_PLACES_PER_CHANGE)), at + 0.5).memory))
     assert len(pack_memory(memory)) < 1024
     assert len(memory.polls_differing) <= MAX_PLACES
-    assert set(range(10, 10 + MAX_PLACES_PER_CHANGE)) <= memory.noise, "what differed longest is kept"
+    assert set(range(10, 10 + MAX_PLACES_PER_CHANGE)) <= memory.noise_places, "what differed longest is kept"

@@ -12,9 +12,9 @@ import pytest
 from fieldmouse.storage.checkpoint import ShardState
 from fieldmouse.types.outcome import ContentChange, Failed, Moved, OutcomeRow, Page, Response, Unchanged
 from fieldmouse.types.reason import OutcomeKind, OutcomeReason
-from fieldmouse.types.request import Origin, Request
+from fieldmouse.types.request import EnteredBy, Request
 from fieldmouse.url import Url
-from fieldmouse.workers.shard import Shard
+from fieldmouse.workers.shard import ShardWriter
 from workers.responses import CONFIG, NOW, response
 
 URL = Url("http://example.org/page")
@@ -25,7 +25,7 @@ class PolledPage:
     """A page in one shard with its newest outcome row, as the page table would hold it."""
 
     def __init__(self, folder: Path):
-        self.folder, self.shard = folder, Shard(folder, 0, CONFIG, ShardState())
+        self.folder, self.shard = folder, ShardWriter(folder, 0, CONFIG, ShardState())
         self.known: OutcomeRow | None = None  # the stored version
         self.was = ""
         self.memory = b""
@@ -36,7 +36,7 @@ class PolledPage:
             return Request(URL)
         return Request(
             URL,
-            door=Origin.POLLED,
+            door=EnteredBy.POLLED,
             was=self.was,
             digest=self.known.digest,
             simhash=self.known.simhash,
@@ -50,7 +50,7 @@ class PolledPage:
     ) -> OutcomeRow:
         parsed = self.shard.process_outcome(1, outcome(self.link(), answer))
         row = msgspec.msgpack.decode(parsed.row, type=OutcomeRow)
-        self.shard.committed(self.shard.prepare().batch)
+        self.shard.mark_committed(self.shard.prepare_commit().batch)
         if row.kind is OutcomeKind.PAGE:
             self.known = row
         if row.is_latest:

@@ -42,7 +42,7 @@ def resume_for_good(path: Path) -> None:
     """Resume until done, and compare with the contents of the meadow."""
     bottled_crawl(path, web, MEADOW.seeds, epoch=virtual_time.EPOCH + 1000.0, **CRAWL)
     stored = [row.url for row in outcomes(path) if row.kind == "page"]
-    truth = {fact.url for fact in MEADOW.truth() if fact.allowed and fact.status == 200}
+    truth = {fact.url for fact in MEADOW.true_urls() if fact.allowed and fact.status == 200}
     assert sorted(stored) == sorted(truth)
     assert sorted(searchable_urls(path)) == sorted(stored)
     assert is_healthy(path, deep=True)

@@ -8,7 +8,7 @@ import pytest
 
 from fieldmouse.cluster.client.outbox import LinksMessage, Outbox
 from fieldmouse.doctor.check.examine import check_parts
-from fieldmouse.storage.checkpoint import DurableLog, DurableSet, open_journal
+from fieldmouse.storage.checkpoint import CheckpointParts, DurableLog, open_journal
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.url import Host
 
@@ -21,8 +21,8 @@ def agent(tmp_path: Path) -> CrawlDir:
     journal, last = open_journal(home)
     tellings = Outbox(home / "board", last, lambda: 0.0)
     unbooked = DurableLog("unbooked", home / "unbooked.log", last)
-    parts = DurableSet(home, journal, (tellings, unbooked), last)
-    parts.begin()
+    parts = CheckpointParts(home, journal, (tellings, unbooked), last)
+    parts.open_for_writing()
     for number in range(9):
         tellings.add_links(LinksMessage(Host(f"http://{number}.test"), ((number, b"row"),)))
         unbooked.append(b"a record")

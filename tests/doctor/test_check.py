@@ -14,7 +14,7 @@ from fieldmouse.archive.dedup import verify_digests
 from fieldmouse.cli.main import run_command
 from fieldmouse.doctor.check.frontier import inspect_frontier, open_frontier_files
 from fieldmouse.errors import DamagedFile
-from fieldmouse.frontier.state import sealed_frontier
+from fieldmouse.frontier.state import frontier_state_of
 from fieldmouse.storage.directory import CrawlDir
 from whole.virtual_time import outcomes
 
@@ -151,9 +151,9 @@ def test_files_deleted_by_a_running_crawl_stay_readable_during_the_check(crawl: 
     with open_frontier_files(home) as shot:
         assert shot is not None
         shutil.rmtree(crawl / "frontier")
-        report = inspect_frontier(shot.frontier, sealed_frontier(shot.checkpoint), home.identity.key_seed)
+        report = inspect_frontier(shot.frontier, frontier_state_of(shot.checkpoint), home.identity.key_seed)
     assert report.injuries == {}
-    assert report.waiting.count == sealed_frontier(shot.checkpoint).waiting
+    assert report.waiting.count == frontier_state_of(shot.checkpoint).waiting
 
 
 @pytest.mark.parametrize("damage", ["first byte", "cut"])

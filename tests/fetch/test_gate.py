@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fieldmouse.clock import Clock
-from fieldmouse.fetch.gate import Gate
+from fieldmouse.fetch.gate import PolitenessGate
 from fieldmouse.testing import virtual_time
 from fieldmouse.url import Host
 
@@ -25,7 +25,7 @@ def test_visits_to_a_host_or_address_neither_overlap_nor_come_too_soon(
     stays: list[tuple[str, str, float, float, float]] = []
 
     async def life(clock: Clock) -> None:
-        gate = Gate(clock)
+        gate = PolitenessGate(clock)
 
         async def visit(host: int, address: int, starts: float, takes: float) -> None:
             await clock.sleep(starts)

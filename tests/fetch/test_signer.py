@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 import pytest
 
-from fieldmouse.fetch.signer import Signer
-from fieldmouse.http.client import RequestHeaders
+from fieldmouse.fetch.signer import RequestAuth
+from fieldmouse.http.client import RequestHeaderLines
 from fieldmouse.plugins.page import OutgoingRequest
 from fieldmouse.plugins.runner import MAX_STUCK_CALLS
 from fieldmouse.policy.network_options import BLANK
@@ -25,12 +25,14 @@ HELLO = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 5\r\n\r
 TOKEN = {"Authorization": "Bearer s3cret"}
 
 
-def signer(sign: Callable[[OutgoingRequest], object], patience: float = 5.0, **more: object) -> Signer:
-    return Signer(sign, "own:sign", hosts=[HERE], patience=patience, **more)  # type: ignore[arg-type]
+def signer(sign: Callable[[OutgoingRequest], object], patience: float = 5.0, **more: object) -> RequestAuth:
+    return RequestAuth(sign, "own:sign", hosts=[HERE], patience=patience, **more)  # type: ignore[arg-type]
 
 
-def asked(made: Signer, host: Host = HERE, kind: RequestKind = RequestKind.PAGE) -> RequestHeaders | str | None:
-    async def ask() -> RequestHeaders | str | None:
+def asked(
+    made: RequestAuth, host: Host = HERE, kind: RequestKind = RequestKind.PAGE
+) -> RequestHeaderLines | str | None:
+    async def ask() -> RequestHeaderLines | str | None:
         return await made(Request(Url(host + "/a"), kind=kind), host)
 
     return asyncio.run(ask())
@@ -38,8 +40,8 @@ def asked(made: Signer, host: Host = HERE, kind: RequestKind = RequestKind.PAGE)
 
 def test_signed_headers_are_sent_but_blanked_in_the_archive() -> None:
     signed = asked(signer(lambda request: TOKEN))
-    assert signed == RequestHeaders(b"Authorization: Bearer s3cret\r\n", f"Authorization: {BLANK}\r\n".encode())
-    assert asked(signer(lambda request: TOKEN, keep=True)) == RequestHeaders(signed.sent, signed.sent)
+    assert signed == RequestHeaderLines(b"Authorization: Bearer s3cret\r\n", f"Authorization: {BLANK}\r\n".encode())
+    assert asked(signer(lambda request: TOKEN, keep=True)) == RequestHeaderLines(signed.sent, signed.sent)
 
 
 def test_sign_gets_the_url_and_the_host() -> None:
@@ -123,19 +125,19 @@ def test_a_slow_sign_does_not_block_the_event_loop() -> None:
     """`sign` waits for something that only the loop can give: on the loop's thread it would deadlock."""
     given = threading.Event()
 
-    async def play() -> RequestHeaders | str | None:
+    async def play() -> RequestHeaderLines | str | None:
         made = signer(lambda request: TOKEN if given.wait(30) else None, patience=60.0)
         asyncio.get_running_loop().call_later(0.01, given.set)
         return await made(Request(Url(HERE + "/a")), HERE)
 
-    assert isinstance(asyncio.run(play()), RequestHeaders)
+    assert isinstance(asyncio.run(play()), RequestHeaderLines)
 
 
 def test_the_server_gets_the_headers_but_the_archive_does_not() -> None:
     async def play(*script: bytes) -> tuple[list[bytes], list[Response | Failed]]:
         async with RawServer(*script, close=True).listening() as server:
             own = Host(f"http://127.0.0.1:{server.port}")
-            made = Signer(lambda request: TOKEN, "own:sign", hosts=[own], patience=5.0)
+            made = RequestAuth(lambda request: TOKEN, "own:sign", hosts=[own], patience=5.0)
             async with fetching(sign=made) as fetcher:
                 return server.requests, [await get(fetcher, server) for _ in script]
 
@@ -153,7 +155,7 @@ def test_a_request_that_cannot_be_signed_is_not_made() -> None:
     async def play() -> tuple[list[bytes], Response | Failed]:
         async with RawServer(HELLO).listening() as server:
             own = Host(f"http://127.0.0.1:{server.port}")
-            made = Signer(_raise(KeyError()), "own:sign", hosts=[own], patience=5.0)
+            made = RequestAuth(_raise(KeyError()), "own:sign", hosts=[own], patience=5.0)
             async with fetching(sign=made) as fetcher:
                 return server.requests, await get(fetcher, server)
 

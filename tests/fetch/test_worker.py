@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from fieldmouse.clock import Clock
-from fieldmouse.fetch.gate import Gate, Transport
+from fieldmouse.fetch.gate import FetchServices, PolitenessGate
 from fieldmouse.fetch.worker import FetchSettings, FetchWorker, VisitReport
 from fieldmouse.http.dns import DnsAnswer, Resolver
 from fieldmouse.policy.network_options import NameMap
@@ -79,10 +79,10 @@ class Outbox:
     async def deliver(self, ticket: QueuedRequest, outcome: Outcome) -> None:
         self.delivered.append(outcome)
 
-    async def archive(self, link: Request, response: Response) -> None:
+    async def archive_robots_txt(self, link: Request, response: Response) -> None:
         self.kept.append(link.url)
 
-    def requeue(self, ticket: QueuedRequest, link: Request) -> None:
+    def requeue_failed(self, ticket: QueuedRequest, link: Request) -> None:
         self.retried.append(link)
 
     def queue_sitemaps(self, host: Host, found: Sequence[str]) -> None:
@@ -123,8 +123,8 @@ def run(
         resolver = Resolver(clock=clock, allow_private=allow_private, names=names, dns=dns)
         told = FetchSettings(Politeness(delay=delay, address_delay=delay), **(manners or {}))  # type: ignore[arg-type]
         exclusions = RobotsTxtCache(clock, product="fieldmouse")
-        robot = FetchWorker(Transport(web, resolver, Gate(clock), exclusions, clock), told, outbox)
-        return Visit(await robot.visit(todo), web, outbox, began)
+        robot = FetchWorker(FetchServices(web, resolver, PolitenessGate(clock), exclusions, clock), told, outbox)
+        return Visit(await robot.visit_host(todo), web, outbox, began)
 
     return virtual_time.run_in_virtual_time(life)
 
@@ -358,12 +358,12 @@ def test_a_visit_stops_at_the_page_limit_and_gives_the_rest_back() -> None:
 
 def test_a_cancelled_visit_still_rests_host_and_address() -> None:
     async def life(clock: Clock) -> float:
-        gate = Gate(clock)
+        gate = PolitenessGate(clock)
         web = ScriptedWeb(plain, clock)
         resolver = Resolver(clock=clock, allow_private=True, names=NameMap(["mouse.test=127.0.0.9"]))
-        transport = Transport(web, resolver, gate, RobotsTxtCache(clock, product="fieldmouse"), clock)
+        transport = FetchServices(web, resolver, gate, RobotsTxtCache(clock, product="fieldmouse"), clock)
         robot = FetchWorker(transport, FetchSettings(Politeness(delay=3.0, address_delay=3.0)), Outbox())
-        going = asyncio.ensure_future(robot.visit(errand("/a")))
+        going = asyncio.ensure_future(robot.visit_host(errand("/a")))
         await clock.sleep(0.01)
         going.cancel()
         await asyncio.wait([going])

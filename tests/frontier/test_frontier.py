@@ -15,7 +15,7 @@ from fieldmouse.frontier.url_location import UrlPlace, locate_url
 from fieldmouse.policy.distribution.registry import POLICIES
 from fieldmouse.policy.front_size import FrontSizeRule
 from fieldmouse.types.host import HostState
-from fieldmouse.types.request import HostVisit, Origin, Request
+from fieldmouse.types.request import EnteredBy, HostVisit, Request
 from fieldmouse.url import Url
 
 NOW = 1_000_000.0
@@ -38,11 +38,11 @@ def resolved(errand: HostVisit, wait: float = 0.0, address: str = "10.0.0.1") ->
 
 def test_a_link_can_be_taken_as_soon_as_it_is_discovered(tmp_path: Path) -> None:
     frontier = frontier_at(tmp_path)
-    assert frontier.take(NOW) is None
+    assert frontier.take_visit(NOW) is None
     assert frontier.ready_at() is None
     frontier.discover(links("http://a.example/1"))
     assert frontier.ready_at() == 0.0
-    errand = frontier.take(NOW)
+    errand = frontier.take_visit(NOW)
     assert errand is not None
     assert [ticket.link for ticket in errand.tickets] == links("http://a.example/1")
     assert errand.address == ""
@@ -51,21 +51,21 @@ def test_a_link_can_be_taken_as_soon_as_it_is_discovered(tmp_path: Path) -> None
 def test_a_link_discovered_twice_is_visited_once(tmp_path: Path) -> None:
     frontier = frontier_at(tmp_path)
     frontier.discover(links("http://a.example/1", "http://a.example/1"))
-    assert frontier.take(NOW) is not None
+    assert frontier.take_visit(NOW) is not None
     frontier.discover(links("http://a.example/1"))
     frontier.seal()
-    assert frontier.seen == 1
-    assert frontier.waiting == 1
-    assert frontier.take(NOW) is None
+    assert frontier.seen_count == 1
+    assert frontier.waiting_count == 1
+    assert frontier.take_visit(NOW) is None
 
 
 def test_unused_tickets_come_back_first_and_keep_their_numbers(tmp_path: Path) -> None:
     frontier = frontier_at(tmp_path, errand_links=3)
     frontier.discover(links(*(f"http://a.example/{n}" for n in range(6))))
-    first = frontier.take(NOW)
+    first = frontier.take_visit(NOW)
     assert first is not None
-    frontier.give_back(first, resolved(first), first.tickets)
-    second = frontier.take(NOW)
+    frontier.end_visit(first, resolved(first), first.tickets)
+    second = frontier.take_visit(NOW)
     assert second is not None
     assert second.tickets[0] == first.tickets[0]
     assert second.address == "10.0.0.1"
@@ -75,36 +75,36 @@ def test_a_retry_rests_while_other_urls_of_its_host_are_visited(tmp_path: Path) 
     clock = ManualClock(NOW)
     frontier = frontier_at(tmp_path, clock, errand_links=1)
     frontier.discover(links("http://a.example/1", "http://a.example/2"))
-    errand = frontier.take(NOW)
+    errand = frontier.take_visit(NOW)
     assert errand is not None
     (ticket,) = errand.tickets
-    frontier.retry(ticket.number, msgspec.structs.replace(ticket.link, tries=1, not_before=NOW + 60.0))
-    frontier.give_back(errand, resolved(errand))
-    other = frontier.take(NOW)
+    frontier.retry_ticket(ticket.number, msgspec.structs.replace(ticket.link, tries=1, not_before=NOW + 60.0))
+    frontier.end_visit(errand, resolved(errand))
+    other = frontier.take_visit(NOW)
     assert other is not None
     assert [t.link.url for t in other.tickets] == ["http://a.example/2"]
-    frontier.give_back(other, resolved(other))
-    assert frontier.take(NOW + 59.0) is None
+    frontier.end_visit(other, resolved(other))
+    assert frontier.take_visit(NOW + 59.0) is None
     assert frontier.ready_at() == NOW + 60.0
-    late = frontier.take(NOW + 60.0)
+    late = frontier.take_visit(NOW + 60.0)
     assert late is not None
     assert late.tickets[0].link.tries == 1
     assert late.tickets[0].number != ticket.number
-    assert frontier.waiting == 2
+    assert frontier.waiting_count == 2
 
 
 def test_an_abandoned_host_is_ready_at_once_and_in_large_batches(tmp_path: Path) -> None:
     frontier = frontier_at(tmp_path, errand_links=2)
     frontier.discover(links(*(f"http://a.example/{n}" for n in range(40))))
     seen = 0
-    errand = frontier.take(NOW)
+    errand = frontier.take_visit(NOW)
     assert errand is not None
     verdict = msgspec.structs.replace(resolved(errand, wait=3600.0), verdict="host given up")
     errands = 1
     while errand is not None:
         seen += len(errand.tickets)
-        frontier.give_back(errand, verdict)
-        errand = frontier.take(NOW)
+        frontier.end_visit(errand, verdict)
+        errand = frontier.take_visit(NOW)
         errands += errand is not None
     assert seen == 40
     assert errands < 40 // 2
@@ -114,7 +114,7 @@ def test_the_front_widens_when_no_host_is_ready(tmp_path: Path) -> None:
     frontier = frontier_at(tmp_path, front=FrontSizeRule(minimum=2, maximum=50))
     frontier.discover(links(*(f"http://h{n}.example/" for n in range(100))))
     taken = 0
-    while frontier.take(NOW) is not None:
+    while frontier.take_visit(NOW) is not None:
         taken += 1
     assert frontier._width == 50
     assert taken == 50
@@ -127,18 +127,18 @@ def test_many_hosts_behind_one_address_do_not_fill_the_front(tmp_path: Path) -> 
     crowd = [f"http://c{n}.example/{page}" for n in range(30) for page in range(3)]
     frontier.discover(links(*crowd, *(f"http://m{n}.example/" for n in range(8))))
     for _ in range(60):
-        errand = frontier.take(NOW)
+        errand = frontier.take_visit(NOW)
         if errand is None:
             break
         if errand.address:
             continue  # a fetch worker stays there
         name = errand.host.removeprefix("http://")
         address = "10.0.0.1" if name.startswith("c") else name
-        frontier.give_back(errand, resolved(errand, address=address), errand.tickets)
-    assert frontier.online_hosts == 10
-    assert frontier.ready_hosts(NOW) == 0
+        frontier.end_visit(errand, resolved(errand, address=address), errand.tickets)
+    assert frontier.online_host_count == 10
+    assert frontier.ready_host_count(NOW) == 0
     frontier.seal()
-    assert frontier.waiting == len(crowd) + 8
+    assert frontier.waiting_count == len(crowd) + 8
 
 
 def test_look_finds_the_place_of_each_url(tmp_path: Path) -> None:
@@ -147,11 +147,11 @@ def test_look_finds_the_place_of_each_url(tmp_path: Path) -> None:
         tmp_path, clock, front=FrontSizeRule(minimum=1, maximum=1), policy=POLICIES["index"](), errand_links=1
     )
     frontier.discover(links("http://a.example/1", "http://a.example/2"))
-    errand = frontier.take(NOW)
+    errand = frontier.take_visit(NOW)
     assert errand is not None
-    frontier.give_back(errand, resolved(errand, wait=30.0))
+    frontier.end_visit(errand, resolved(errand, wait=30.0))
     frontier.mark_done([errand.tickets[0].number])
-    assert frontier.take(NOW) is None
+    assert frontier.take_visit(NOW) is None
     frontier.discover(links("http://a.example/3", "http://b.example/1", "http://b.example/2"))
     state = frontier.seal().state
 
@@ -177,9 +177,9 @@ def test_after_a_restart_no_host_is_visited_before_its_delay(tmp_path: Path) -> 
     frontier.committed()
     frontier.close()
     again = frontier_at(tmp_path, clock, state=state, resumed_delay=lambda _: 5.0)
-    assert again.take(NOW) is None
+    assert again.take_visit(NOW) is None
     assert again.ready_at() == NOW + 5.0
-    assert again.take(NOW + 5.0) is not None
+    assert again.take_visit(NOW + 5.0) is not None
 
 
 @pytest.mark.parametrize("policy", sorted(POLICIES))
@@ -188,20 +188,20 @@ def test_host_visits_of_a_crawl_without_kills_hold_every_url_once(tmp_path: Path
     urls = [f"http://h{n * n % 37}.example/{n}" for n in range(3000)]
     frontier.discover(links(*urls))
     met: list[str] = []
-    while (errand := frontier.take(NOW)) is not None:
+    while (errand := frontier.take_visit(NOW)) is not None:
         met += [ticket.link.url for ticket in errand.tickets]
-        frontier.give_back(errand, resolved(errand, address=errand.host))
+        frontier.end_visit(errand, resolved(errand, address=errand.host))
         frontier.mark_done([ticket.number for ticket in errand.tickets])
     assert sorted(met) == sorted(urls)
-    assert frontier.waiting == 0
+    assert frontier.waiting_count == 0
 
 
-def visited(frontier: Frontier, clock: ManualClock) -> list[tuple[str, Origin]]:
+def visited(frontier: Frontier, clock: ManualClock) -> list[tuple[str, EnteredBy]]:
     """Visit and finish everything that can be taken; returns the URLs with their origin."""
     found = []
-    while (errand := frontier.take(clock.now())) is not None:
+    while (errand := frontier.take_visit(clock.now())) is not None:
         found += [(str(ticket.link.url), ticket.origin) for ticket in errand.tickets]
-        frontier.give_back(errand, resolved(errand))
+        frontier.end_visit(errand, resolved(errand))
         frontier.mark_done([ticket.number for ticket in errand.tickets])
     return found
 
@@ -211,7 +211,7 @@ def test_a_ticket_names_its_origin_and_a_poll_changes_no_other_counts(tmp_path: 
     frontier = frontier_at(tmp_path, clock)
     one, two, three = (f"http://a.example/{n}" for n in range(3))
     frontier.discover(links(one, two))
-    assert visited(frontier, clock) == [(one, Origin.DISCOVERED), (two, Origin.DISCOVERED)]
+    assert visited(frontier, clock) == [(one, EnteredBy.DISCOVERED), (two, EnteredBy.DISCOVERED)]
     frontier.poll(links(one))
     frontier.discover(links(one, three))
     state = frontier.seal().state
@@ -219,9 +219,9 @@ def test_a_ticket_names_its_origin_and_a_poll_changes_no_other_counts(tmp_path: 
     frontier.close()
     frontier = frontier_at(tmp_path, clock, state=state)
     clock.advance(1.0)
-    assert frontier.polls_waiting == 1
-    assert sorted(visited(frontier, clock)) == [(one, Origin.POLLED), (three, Origin.DISCOVERED)]
-    assert (frontier.seen, frontier.settled, frontier.waiting, frontier.polls_waiting) == (3, 3, 0, 0)
+    assert frontier.waiting_polls == 1
+    assert sorted(visited(frontier, clock)) == [(one, EnteredBy.POLLED), (three, EnteredBy.DISCOVERED)]
+    assert (frontier.seen_count, frontier.settled_count, frontier.waiting_count, frontier.waiting_polls) == (3, 3, 0, 0)
 
 
 def test_a_poll_that_is_tried_again_is_still_a_poll(tmp_path: Path) -> None:
@@ -230,15 +230,15 @@ def test_a_poll_that_is_tried_again_is_still_a_poll(tmp_path: Path) -> None:
     frontier.discover(links("http://a.example/"))
     visited(frontier, clock)
     frontier.poll(links("http://a.example/"))
-    errand = frontier.take(NOW)
+    errand = frontier.take_visit(NOW)
     assert errand is not None
-    frontier.give_back(errand, resolved(errand))
+    frontier.end_visit(errand, resolved(errand))
     (ticket,) = errand.tickets
-    frontier.retry(ticket.number, msgspec.structs.replace(ticket.link, tries=1))
-    assert (frontier.settled, frontier.waiting, frontier.polls_waiting) == (1, 0, 1)
-    assert visited(frontier, clock) == [("http://a.example/", Origin.POLLED)]
+    frontier.retry_ticket(ticket.number, msgspec.structs.replace(ticket.link, tries=1))
+    assert (frontier.settled_count, frontier.waiting_count, frontier.waiting_polls) == (1, 0, 1)
+    assert visited(frontier, clock) == [("http://a.example/", EnteredBy.POLLED)]
     frontier.mark_done([ticket.number])  # a closed number is ignored
-    assert (frontier.settled, frontier.waiting, frontier.polls_waiting) == (1, 0, 0)
+    assert (frontier.settled_count, frontier.waiting_count, frontier.waiting_polls) == (1, 0, 0)
 
 
 def test_a_readmitted_link_waits_like_a_new_one(tmp_path: Path) -> None:
@@ -246,10 +246,10 @@ def test_a_readmitted_link_waits_like_a_new_one(tmp_path: Path) -> None:
     frontier = frontier_at(tmp_path, clock)
     frontier.discover(links("http://a.example/"))
     visited(frontier, clock)
-    frontier.requeue(links("http://a.example/"))
-    assert (frontier.seen, frontier.settled, frontier.waiting, frontier.polls_waiting) == (1, 0, 1, 0)
-    assert visited(frontier, clock) == [("http://a.example/", Origin.DISCOVERED)]
-    assert (frontier.seen, frontier.settled, frontier.waiting) == (1, 1, 0)
+    frontier.requeue_retried(links("http://a.example/"))
+    assert (frontier.seen_count, frontier.settled_count, frontier.waiting_count, frontier.waiting_polls) == (1, 0, 1, 0)
+    assert visited(frontier, clock) == [("http://a.example/", EnteredBy.DISCOVERED)]
+    assert (frontier.seen_count, frontier.settled_count, frontier.waiting_count) == (1, 1, 0)
 
 
 def test_a_crawl_that_exchanged_hosts_is_refused(tmp_path: Path) -> None:

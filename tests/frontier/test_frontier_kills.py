@@ -96,7 +96,7 @@ class FakeAgent:
         self.done |= set(self.fetched.values())
         self.fetched.clear()
         self.sealed = self.frontier.seal().state
-        assert self.sealed.seen == self.frontier.settled + self.sealed.waiting
+        assert self.sealed.seen == self.frontier.settled_count + self.sealed.waiting
         self.sealed_done = set(self.done)
 
     def commit(self) -> None:
@@ -106,7 +106,7 @@ class FakeAgent:
             self.frontier.committed()
 
     def take(self) -> bool:
-        errand = self.frontier.take(self.clock.now())
+        errand = self.frontier.take_visit(self.clock.now())
         if errand is None:
             return False
         held = {other.address for other in self.out} - {""}
@@ -121,12 +121,12 @@ class FakeAgent:
         if errand.address != self.web.address[errand.host]:
             assert errand.address == ""
             state = msgspec.structs.replace(state, address=self.web.address[errand.host])
-            self.frontier.give_back(errand, state, errand.tickets)
+            self.frontier.end_visit(errand, state, errand.tickets)
             return
         ticket = errand.tickets[0]
         self.visit(errand, ticket, now)
         state = HostState(errand.address, now + DELAY, now + DELAY, pages=state.pages + 1)
-        self.frontier.give_back(errand, state, errand.tickets[1:])
+        self.frontier.end_visit(errand, state, errand.tickets[1:])
 
     def visit(self, errand: HostVisit, ticket: QueuedRequest, now: float) -> None:
         url = ticket.link.url
@@ -139,7 +139,7 @@ class FakeAgent:
         if self.rng.random() < 0.1 and ticket.link.tries < 3:
             wait = self.rng.choice([0.0, now + 5.0])
             link = msgspec.structs.replace(ticket.link, tries=ticket.link.tries + 1, not_before=wait)
-            self.frontier.retry(ticket.number, link)
+            self.frontier.retry_ticket(ticket.number, link)
             return
         self.fetched[ticket.number] = url
         self.frontier.discover([Request(found, 1, url) for found in self.web.links[url]])
@@ -189,6 +189,6 @@ def test_every_url_is_done_exactly_once_despite_kills_at_any_moment(
         agent = FakeAgent(web, rng, Path(home), policy)
         crawl(agent, kills=0.01, seals=0.04)
         assert agent.done_for_good == set(web.urls)
-        assert agent.frontier.waiting == 0
-        assert agent.frontier.seen == agent.frontier.settled == len(web.urls)
+        assert agent.frontier.waiting_count == 0
+        assert agent.frontier.seen_count == agent.frontier.settled_count == len(web.urls)
         agent.frontier.close()

@@ -84,7 +84,7 @@ def test_after_a_restart_every_host_gets_its_full_delay_again(tmp_path: Path) ->
     table = HostTable(tmp_path, None, ordinary)
     table.put(A, HostState("10.0.0.1", 5.0, 5.0, crawl_delay=30.0), NOW)
     table.put(B, HostState("10.0.0.2", NOW + 3600.0, 0.0), NOW)
-    assert table.restart_delays(NOW) == NOW + 1.0
+    assert table.restart_all_delays(NOW) == NOW + 1.0
     assert (table.get(A).ready_at, table.get(A).address_ready_at) == (NOW + 30.0, NOW + 30.0)
     assert (table.get(B).ready_at, table.get(B).address_ready_at) == (NOW + 3600.0, NOW + 1.0)
     assert table.get(Host("http://never-met.example")).ready_at == NOW + 1.0
@@ -165,12 +165,12 @@ def test_a_wait_never_gets_longer_when_the_clock_is_set(
     second = killed_at(here, state, second_now)
     assert second.get(A).ready_at - second_now <= max(0.0, min(left, NOW + wait - second_now)) + 1e-6
     second_left = second.get(A).ready_at - second_now
-    second.restart_delays(second_now)
+    second.restart_all_delays(second_now)
     rests = second.get(A).ready_at - second_now
     assert rests == pytest.approx(max(second_left, 1.0), abs=1e-6)
     third_now = second_now + second_jump
     third = killed_at(here, state, third_now)
-    third.restart_delays(third_now)
+    third.restart_all_delays(third_now)
     rests = third.get(A).ready_at - third_now
     by_clock = second_now + second_left - third_now
     # Two kills without a checkpoint: rows of the first process also count by their own time.
@@ -191,7 +191,7 @@ def test_a_clock_set_back_by_five_hours_does_not_prolong_a_wait(tmp_path: Path) 
     table.close()
     earlier = NOW - 5 * 3600.0
     again = HostTable(tmp_path, state, ordinary, earlier)
-    again.restart_delays(earlier)
+    again.restart_all_delays(earlier)
     assert again.get(A).ready_at == earlier + 600.0
     assert again.get(B).ready_at == earlier + 899.0
     assert again.get(B).address_ready_at == earlier + 900.0

@@ -10,10 +10,10 @@ import pytest
 from fieldmouse.clock import ManualClock
 from fieldmouse.frontier.leased import LeasedFrontier
 from fieldmouse.frontier.protocol import SettledUrl
-from fieldmouse.frontier.state import open_parts
+from fieldmouse.frontier.state import open_frontier_parts
 from fieldmouse.policy.front_size import FrontSizeRule
 from fieldmouse.types.host import HostState
-from fieldmouse.types.request import Origin, Request
+from fieldmouse.types.request import EnteredBy, Request
 from fieldmouse.url import Host, Url
 
 A = Host("http://a.test")
@@ -36,10 +36,10 @@ class Listener:
 
     def report_links(self, links: Sequence[Request], keys: Sequence[int]) -> None: ...
 
-    def should_keep(self, host: Host, state: HostState, visits: int) -> bool:
+    def should_keep_host(self, host: Host, state: HostState, visits: int) -> bool:
         return True
 
-    def request_more(self, host: Host, epoch: int) -> None: ...
+    def request_more_urls(self, host: Host, epoch: int) -> None: ...
 
     def request_hosts(self, hosts: Sequence[Host]) -> None:
         self.wished += hosts
@@ -50,7 +50,7 @@ class Listener:
         self.idle.append(idle)
         self.back.append((host, epoch, [link.url for link in unused]))
 
-    def lease_lost(self, host: Host) -> None:
+    def forget_lost_host(self, host: Host) -> None:
         self.taken.append(host)
 
     def return_url(self, host: Host, epoch: int, link: Request) -> None: ...
@@ -70,7 +70,7 @@ def clock() -> ManualClock:
 
 @pytest.fixture
 def frontier(tmp_path: Path, landlord: Listener, clock: ManualClock) -> Iterator[LeasedFrontier]:
-    parts = open_parts(
+    parts = open_frontier_parts(
         tmp_path / "frontier", None, key_seed=7, now=clock.now(), resumed_delay=lambda _: 1.0, run_size=1000
     )
     frontier = LeasedFrontier(
@@ -95,9 +95,9 @@ def link(number: int, not_before: float = 0.0) -> Request:
 
 def polled(frontier: LeasedFrontier, now: float) -> list[str]:
     """Return the polls of the next host visit."""
-    errand = frontier.take(now)
+    errand = frontier.take_visit(now)
     assert errand is not None
-    assert all(ticket.link.door is Origin.POLLED for ticket in errand.tickets)
+    assert all(ticket.link.door is EnteredBy.POLLED for ticket in errand.tickets)
     return sorted(ticket.link.url for ticket in errand.tickets)
 
 
@@ -105,56 +105,56 @@ def test_polls_of_a_lost_host_are_made_when_it_is_leased_again(
     frontier: LeasedFrontier, landlord: Listener, clock: ManualClock
 ) -> None:
     """Some of them are online, and one rests."""
-    frontier.grant(A, 1, [link(9)], STATE, 0)
+    frontier.add_leased_host(A, 1, [link(9)], STATE, 0)
     frontier.poll([link(1), link(2), link(3, not_before=clock.now() + 10.0)])
     landlord.wished.clear()
-    frontier.revoke(A, 1)
+    frontier.drop_lease(A, 1)
     assert landlord.wished == [A], "the coordinator is asked for it again"
     assert landlord.taken == [A]
-    assert frontier.polls_waiting == 3
-    assert frontier.take(clock.now()) is None
-    frontier.grant(A, 2, [], STATE, 0)
+    assert frontier.waiting_polls == 3
+    assert frontier.take_visit(clock.now()) is None
+    frontier.add_leased_host(A, 2, [], STATE, 0)
     assert polled(frontier, clock.now()) == [f"{A}/1", f"{A}/2"]
-    assert frontier.polls_waiting == 3
+    assert frontier.waiting_polls == 3
 
 
 def test_a_host_returned_after_its_turn_leaves_its_polls_here(
     frontier: LeasedFrontier, landlord: Listener, clock: ManualClock
 ) -> None:
     """The coordinator gets its URLs back; only this agent can poll its known pages."""
-    frontier.grant(A, 1, [link(8), link(9)], STATE, 0)
-    errand = frontier.take(clock.now())
+    frontier.add_leased_host(A, 1, [link(8), link(9)], STATE, 0)
+    errand = frontier.take_visit(clock.now())
     assert errand is not None
     frontier.poll([link(1), link(2)])
     clock.advance(TURN)
     landlord.wished.clear()
-    frontier.give_back(errand, STATE, errand.tickets)
+    frontier.end_visit(errand, STATE, errand.tickets)
     assert landlord.back == [(A, 1, [f"{A}/8", f"{A}/9"])]
     assert landlord.idle == [False]
-    assert (landlord.wished, frontier.polls_waiting) == ([A], 2)
-    frontier.grant(A, 2, [], STATE, 0)
+    assert (landlord.wished, frontier.waiting_polls) == ([A], 2)
+    frontier.add_leased_host(A, 2, [], STATE, 0)
     assert polled(frontier, clock.now()) == [f"{A}/1", f"{A}/2"]
 
 
 def test_a_host_revoked_during_a_visit_is_dropped_after_the_visit(
     frontier: LeasedFrontier, landlord: Listener, clock: ManualClock
 ) -> None:
-    frontier.grant(A, 1, [link(8), link(9)], STATE, 0)
-    errand = frontier.take(clock.now())
+    frontier.add_leased_host(A, 1, [link(8), link(9)], STATE, 0)
+    errand = frontier.take_visit(clock.now())
     assert errand is not None
-    frontier.revoke_all()
+    frontier.drop_all_leases()
     assert (landlord.taken, frontier.lease_count) == ([], 1)
-    frontier.give_back(errand, STATE, errand.tickets)
+    frontier.end_visit(errand, STATE, errand.tickets)
     assert (landlord.taken, landlord.back, frontier.lease_count) == ([A], [], 0)
 
 
 def test_an_idle_host_is_returned_as_idle_and_others_are_not(
     frontier: LeasedFrontier, landlord: Listener, clock: ManualClock
 ) -> None:
-    frontier.grant(A, 1, [link(9)], STATE, 0)
-    errand = frontier.take(clock.now())
+    frontier.add_leased_host(A, 1, [link(9)], STATE, 0)
+    errand = frontier.take_visit(clock.now())
     assert errand is not None
-    frontier.give_back(errand, STATE)
+    frontier.end_visit(errand, STATE)
     assert (landlord.back, landlord.idle) == ([(A, 1, [])], [True])
 
 
@@ -165,19 +165,19 @@ def test_an_agent_without_network_keeps_one_idle_host(
     hosts = [Host(f"http://{letter}.test") for letter in "bcdef"]
     for number, host in enumerate([A, *hosts]):
         state = HostState(address=f"10.0.0.{number}", ready_at=clock.now() + number)
-        frontier.grant(host, number + 1, [Request(Url(f"{host}/{n}")) for n in range(2)], state, 0)
-    errand = frontier.take(clock.now())
+        frontier.add_leased_host(host, number + 1, [Request(Url(f"{host}/{n}")) for n in range(2)], state, 0)
+    errand = frontier.take_visit(clock.now())
     assert errand is not None
     assert errand.host == A
     frontier.poll([Request(Url(f"{hosts[0]}/9"))])
-    frontier.release_idle()
+    frontier.return_idle_hosts()
     gone = [host for host, _, _ in landlord.back]
     assert len(set(gone)) == len(hosts) - 2, "all but the one with a poll, and one to test"
     assert set(gone) < set(hosts[1:])
     assert all(urls == [f"{host}/0", f"{host}/1"] for host, _, urls in landlord.back)
     assert landlord.idle == [False] * len(gone), "other agents should get them"
     assert frontier.lease_count == 3
-    frontier.release_idle()
+    frontier.return_idle_hosts()
     assert frontier.lease_count == 3
 
 
@@ -185,7 +185,7 @@ def test_an_agent_without_network_wants_only_one_host(frontier: LeasedFrontier, 
     assert frontier.hosts_wanted == 4
     landlord.cut_off = True
     assert frontier.hosts_wanted == 1
-    frontier.grant(A, 1, [link(1)], STATE, 0)
+    frontier.add_leased_host(A, 1, [link(1)], STATE, 0)
     assert frontier.hosts_wanted == 0
     landlord.cut_off = False
     assert frontier.hosts_wanted == 3

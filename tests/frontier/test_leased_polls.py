@@ -5,7 +5,7 @@ from __future__ import annotations
 from fieldmouse.clock import ManualClock
 from fieldmouse.frontier.host_leases import REPEAT_AFTER, LeasedPolls
 from fieldmouse.frontier.workbench import polls_by_host
-from fieldmouse.types.request import Origin, Request
+from fieldmouse.types.request import EnteredBy, Request
 from fieldmouse.url import Host, Url
 
 A, B = Host("http://a.test"), Host("http://b.test")
@@ -19,19 +19,19 @@ def test_a_host_is_requested_once_and_again_after_a_while() -> None:
     clock = ManualClock(1000.0)
     wishes: list[list[Host]] = []
     polls = LeasedPolls(lambda hosts: wishes.append(list(hosts)), clock)
-    polls.repeat_requests(clock.now())
-    polls.add_waiting(A, [link(A, 1), link(A, 2)])
-    polls.add_waiting(A, [link(A, 3)])
-    polls.add_waiting(B, [link(B, 1)])
-    polls.add_waiting(B, [])
+    polls.repeat_host_requests(clock.now())
+    polls.wait_for_lease(A, [link(A, 1), link(A, 2)])
+    polls.wait_for_lease(A, [link(A, 3)])
+    polls.wait_for_lease(B, [link(B, 1)])
+    polls.wait_for_lease(B, [])
     assert wishes == [[A], [B]]
-    polls.repeat_requests(clock.now() + REPEAT_AFTER / 2)
+    polls.repeat_host_requests(clock.now() + REPEAT_AFTER / 2)
     assert len(wishes) == 2
-    polls.repeat_requests(clock.now() + REPEAT_AFTER)
+    polls.repeat_host_requests(clock.now() + REPEAT_AFTER)
     assert wishes[2:] == [[A, B]]
-    assert [one.url for one in polls.take_waiting(A)] == [link(A, n).url for n in (1, 2, 3)]
-    assert polls.take_waiting(A) == []
-    polls.repeat_requests(clock.now() + 2 * REPEAT_AFTER)
+    assert [one.url for one in polls.take_polls_of(A)] == [link(A, n).url for n in (1, 2, 3)]
+    assert polls.take_polls_of(A) == []
+    polls.repeat_host_requests(clock.now() + 2 * REPEAT_AFTER)
     assert wishes[3:] == [[B]]
     assert len(polls) == 1
 
@@ -39,23 +39,23 @@ def test_a_host_is_requested_once_and_again_after_a_while() -> None:
 def test_a_closing_agent_requests_no_hosts() -> None:
     wishes: list[list[Host]] = []
     polls = LeasedPolls(lambda hosts: wishes.append(list(hosts)), ManualClock(1000.0))
-    polls.add_waiting(A, [link(A, 1)], wished=False)
+    polls.wait_for_lease(A, [link(A, 1)], wished=False)
     assert (wishes, len(polls)) == ([], 1)
 
 
 def test_a_poll_counts_until_its_ticket_is_closed() -> None:
     polls = LeasedPolls(lambda hosts: None, ManualClock(1000.0))
-    polls.add_waiting(A, [link(A, 1)])
-    (known,) = polls.take_waiting(A)
+    polls.wait_for_lease(A, [link(A, 1)])
+    (known,) = polls.take_polls_of(A)
     assert len(polls) == 0, "its caller has it"
-    polls.add(7, known)
+    polls.add_ticket(7, known)
     assert (7 in polls, 8 in polls, len(polls)) == (True, False, 1)
-    assert polls.remove(8) is None
-    assert polls.remove(7) == known
+    assert polls.close_ticket(8) is None
+    assert polls.close_ticket(7) == known
     assert not len(polls)
 
 
 def test_known_pages_become_polls_grouped_by_host() -> None:
     lines = polls_by_host([link(A, 1), link(B, 1), link(A, 2)])
     assert {host: len(line) for host, line in lines.items()} == {A: 2, B: 1}
-    assert all((one.door, one.was) == (Origin.POLLED, "page") for line in lines.values() for one in line)
+    assert all((one.door, one.was) == (EnteredBy.POLLED, "page") for line in lines.values() for one in line)

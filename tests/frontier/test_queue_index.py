@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fieldmouse.frontier.queues import queue_index
 from fieldmouse.frontier.queues.queue_index import queue_lengths, read_queue
-from fieldmouse.frontier.queues.virtualizer import Virtualizer, queued_links
+from fieldmouse.frontier.queues.virtualizer import Virtualizer, read_queued_links
 from fieldmouse.url import Host
 
 acts = st.lists(
@@ -42,11 +42,11 @@ def test_every_sealed_queue_is_read_back(
             waiting = {host: len(line) for host, line in model.items() if line}
             assert dict(queue_lengths(directory, state.index)) == waiting
             again = Virtualizer(directory, state, segment_size=2000)
-            assert dict(again.hosts()) == waiting
+            assert dict(again.queued_hosts()) == waiting
             assert len(again) == sum(waiting.values())
             again.close()
             for host, line in model.items():
-                assert list(queued_links(directory, state, host)) == list(line)
+                assert list(read_queued_links(directory, state, host)) == list(line)
                 assert read_queue(directory, state.index, host).host == host
             continue
         host = Host(f"http://h{act[0]}.example")
@@ -56,5 +56,5 @@ def test_every_sealed_queue_is_read_back(
             line.append(b"%d " % number * 4)
             queues.append(host, line[-1])
         if act[1] < 0:
-            assert queues.take(host, -act[1]) == [line.popleft() for _ in range(min(-act[1], len(line)))]
+            assert queues.take_links(host, -act[1]) == [line.popleft() for _ in range(min(-act[1], len(line)))]
     queues.close()

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fieldmouse.errors import DamagedFile
-from fieldmouse.frontier.queues.ready import ReadyQueue, waiting_items
-from fieldmouse.frontier.queues.virtualizer import Virtualizer, queued_links
+from fieldmouse.frontier.queues.ready import ReadyQueue, read_ready_items
+from fieldmouse.frontier.queues.virtualizer import Virtualizer, read_queued_links
 from fieldmouse.frontier.seen.sieve import DiskSieve, has_key
-from fieldmouse.frontier.state import FrontLog
+from fieldmouse.frontier.state import TicketLog
 from fieldmouse.url import Host
 
 seeds = st.integers(0, 2**32)
@@ -59,8 +59,8 @@ def test_runs_of_similar_size_are_merged() -> None:
             sieve.seal()
             sieve.committed()
         assert sieve.seen == 40 << 15
-        assert sieve.runs <= 6
-        assert len(list(Path(home).glob("run-*.keys"))) <= sieve.runs + 1
+        assert sieve.run_count <= 6
+        assert len(list(Path(home).glob("run-*.keys"))) <= sieve.run_count + 1
         sieve.close()
 
 
@@ -87,7 +87,7 @@ def test_a_reopened_ready_queue_continues_at_the_seal(seed: int) -> None:
                 sealed, _ = queue.seal()
                 then = list(model)
                 queue.committed()
-                assert list(waiting_items(directory, sealed)) == then
+                assert list(read_ready_items(directory, sealed)) == then
             else:
                 queue.close()
                 queue = ReadyQueue(directory, sealed, segment_size=3000)
@@ -115,13 +115,13 @@ def test_reopened_host_queues_continue_at_the_seal(seed: int) -> None:
                     model[host].append(b"%d" % number)
             elif act < 0.75:
                 most = rng.randrange(1, 40)
-                assert queues.take(host, most) == model[host][:most]
+                assert queues.take_links(host, most) == model[host][:most]
                 del model[host][:most]
             elif act < 0.93:
                 sealed, _ = queues.seal()
                 then = {host: list(line) for host, line in model.items()}
                 queues.committed()
-                assert list(queued_links(directory, sealed, host)) == then[host]
+                assert list(read_queued_links(directory, sealed, host)) == then[host]
             else:
                 queues.close()
                 queues = Virtualizer(directory, sealed, segment_size=2000)
@@ -137,8 +137,8 @@ def test_segments_whose_links_were_taken_are_deleted(tmp_path: Path) -> None:
     for _ in range(200):
         for _ in range(100):
             queues.append(rng.choice(hosts), bytes(50))
-        for host, count in list(queues.hosts()):
-            queues.take(host, count - 1)  # the last link of each would keep its segment alive
+        for host, count in list(queues.queued_hosts()):
+            queues.take_links(host, count - 1)  # the last link of each would keep its segment alive
         queues.seal()
         queues.committed()
     assert sum(path.stat().st_size for path in tmp_path.glob("links-*.log")) < 50_000
@@ -153,7 +153,7 @@ def test_many_small_appends_do_not_make_many_small_blocks(tmp_path: Path) -> Non
         queues.seal()
         queues.committed()
     before = queues.reads
-    assert queues.take(host, 1000) == [b"%d" % number for number in range(1000)]
+    assert queues.take_links(host, 1000) == [b"%d" % number for number in range(1000)]
     assert queues.reads - before < 80
     queues.close()
 
@@ -164,20 +164,20 @@ def test_the_front_log_keeps_open_tickets_and_never_reuses_their_numbers(seed: i
     rng = random.Random(seed)
     with tempfile.TemporaryDirectory() as home:
         directory = Path(home)
-        front = FrontLog(directory)
+        front = TicketLog(directory)
         state, live, then = None, dict[int, bytes](), dict[int, bytes]()
         given_out, sealed_numbers = set[int](), set[int]()
         for _ in range(60):
             act = rng.random()
             if act < 0.4:
                 links = [rng.randbytes(8) for _ in range(rng.randrange(1, 20))]
-                numbers = front.add(links)
+                numbers = front.add_tickets(links)
                 assert given_out.isdisjoint(numbers)
                 given_out.update(numbers)
                 live.update(zip(numbers, links, strict=True))
             elif act < 0.7 and live:
                 some = rng.sample(sorted(live), rng.randrange(1, len(live) + 1))
-                assert front.remove([*some, *some]) == len(some)
+                assert front.close_tickets([*some, *some]) == len(some)
                 for number in some:
                     del live[number]
             elif act < 0.9:
@@ -186,25 +186,25 @@ def test_the_front_log_keeps_open_tickets_and_never_reuses_their_numbers(seed: i
                 then, sealed_numbers = dict(live), set(given_out)
             elif state is not None:
                 front.close()
-                front = FrontLog(directory, state)
+                front = TicketLog(directory, state)
                 live, given_out = dict(then), set(sealed_numbers)
             assert front.open_tickets == live
         front.close()
 
 
 def test_a_front_log_of_closed_tickets_is_rewritten(tmp_path: Path) -> None:
-    front = FrontLog(tmp_path)
-    kept = front.add([b"kept"])
+    front = TicketLog(tmp_path)
+    kept = front.add_tickets([b"kept"])
     for _ in range(100):
-        numbers = front.add([bytes(1000)] * 100)
+        numbers = front.add_tickets([bytes(1000)] * 100)
         front.seal()
         front.committed()
-        front.remove(numbers)
+        front.close_tickets(numbers)
     state, _ = front.seal()
     front.committed()
     assert sum(path.stat().st_size for path in tmp_path.iterdir()) < 3 << 20
     front.close()
-    assert FrontLog(tmp_path, state).open_tickets == {kept[0]: b"kept"}
+    assert TicketLog(tmp_path, state).open_tickets == {kept[0]: b"kept"}
 
 
 def test_a_log_shorter_than_the_checkpoint_says_is_damaged(tmp_path: Path) -> None:
@@ -229,10 +229,10 @@ def test_links_in_a_damaged_block_are_not_taken_and_no_others_are_lost(tmp_path:
     raw = path.read_bytes()
     path.write_bytes(raw[:-1] + b"?")
     with pytest.raises(DamagedFile, match="links-0"):
-        queues.take(host, 1000)
-    assert queues.count(host) == len(queues) == 1000
+        queues.take_links(host, 1000)
+    assert queues.count_links(host) == len(queues) == 1000
     path.write_bytes(raw)
-    assert queues.take(host, 1000) == links
+    assert queues.take_links(host, 1000) == links
     queues.close()
 
 
@@ -249,7 +249,7 @@ def test_a_segment_with_a_bad_record_is_never_deleted(tmp_path: Path) -> None:
     queues.seal()
     path = tmp_path / "links-0.log"
     path.write_bytes(b"?" + path.read_bytes()[1:])
-    queues.take(other, 79)
+    queues.take_links(other, 79)
     with pytest.raises(DamagedFile, match="links-0"):
         queues.seal()
     assert path.exists()

@@ -12,7 +12,7 @@ from fieldmouse.clock import ManualClock
 from fieldmouse.frontier.frontier import Frontier
 from fieldmouse.frontier.workbench import Workbench
 from fieldmouse.types.host import HostState
-from fieldmouse.types.request import Origin, Request
+from fieldmouse.types.request import EnteredBy, Request
 from fieldmouse.url import Host, Url
 
 from .test_frontier import NOW, frontier_at, links, resolved
@@ -25,14 +25,14 @@ def test_polls_get_their_share_for_any_number_of_urls_per_visit(share: float, mo
     amount = sum(used) + 9  # so that neither queue runs empty
     polls = set(range(1000, 1000 + amount))
     bench = Workbench(polls=polls, share=share)
-    bench.put(HOST, HostState(), range(amount))
-    bench.put(HOST, HostState(), sorted(polls))
+    bench.add_urls(HOST, HostState(), range(amount))
+    bench.add_urls(HOST, HostState(), sorted(polls))
     visited: list[int] = []
     for asked in used:
-        lease = bench.take(0.0, most, 100)
+        lease = bench.take_ready_host(0.0, most, 100)
         assert lease is not None
         visited += lease.numbers[:asked]
-        bench.give_back(HOST, HostState(), lease.numbers[asked:])
+        bench.return_host(HOST, HostState(), lease.numbers[asked:])
     asked_again = [number for number in visited if number in polls]
     assert abs(len(asked_again) - share * len(visited)) <= 1.0
     assert asked_again == sorted(asked_again)
@@ -43,8 +43,8 @@ def test_polls_get_their_share_for_any_number_of_urls_per_visit(share: float, mo
 @pytest.mark.parametrize(("share", "first"), [(0.0, "new"), (1.0, "poll")])
 def test_a_share_of_zero_or_one_only_delays_the_other_kind(share: float, first: str) -> None:
     bench = Workbench(polls={10, 11}, share=share)
-    bench.put(HOST, HostState(), [1, 10, 2, 11])
-    lease = bench.take(0.0, 4, 100)
+    bench.add_urls(HOST, HostState(), [1, 10, 2, 11])
+    lease = bench.take_ready_host(0.0, 4, 100)
     assert lease is not None
     assert lease.numbers == ([1, 2, 10, 11] if first == "new" else [10, 11, 1, 2])
 
@@ -52,23 +52,23 @@ def test_a_share_of_zero_or_one_only_delays_the_other_kind(share: float, first: 
 def test_after_a_restart_polls_are_still_polls(tmp_path: Path) -> None:
     frontier = frontier_at(tmp_path, share=1.0)
     frontier.discover(links("http://a.example/1", "http://a.example/2"))
-    assert frontier.take(NOW) is not None  # brings at least one online
+    assert frontier.take_visit(NOW) is not None  # brings at least one online
     frontier.poll(links("http://a.example/p"))
     state, _ = frontier.seal()
     frontier.close()
     again = frontier_at(tmp_path, ManualClock(NOW + 10), share=1.0, state=state)
-    errand = again.take(NOW + 20.0)
+    errand = again.take_visit(NOW + 20.0)
     assert errand is not None
-    assert [ticket.origin for ticket in errand.tickets][:2] == [Origin.POLLED, Origin.DISCOVERED]
+    assert [ticket.origin for ticket in errand.tickets][:2] == [EnteredBy.POLLED, EnteredBy.DISCOVERED]
 
 
 def visit_all(frontier: Frontier, clock: ManualClock) -> list[str]:
     """Visit every URL that can be taken, one after the other."""
     found: list[str] = []
-    while (errand := frontier.take(clock.now())) is not None:
+    while (errand := frontier.take_visit(clock.now())) is not None:
         found += [ticket.link.url for ticket in errand.tickets]
         frontier.mark_done([ticket.number for ticket in errand.tickets])
-        frontier.give_back(errand, resolved(errand, address=errand.host))
+        frontier.end_visit(errand, resolved(errand, address=errand.host))
     return found
 
 
@@ -81,14 +81,14 @@ def test_urls_waiting_before_a_refresh_stay_and_new_ones_are_visited(tmp_path: P
     frontier = frontier_at(tmp_path, clock, errand_links=2)
     old = [f"http://h{n % 5}.example/{n}" for n in range(400)]
     frontier.discover(seen(NOW, *old))
-    errand = frontier.take(NOW)  # some online, some in queues, most of them not drawn yet
+    errand = frontier.take_visit(NOW)  # some online, some in queues, most of them not drawn yet
     assert errand is not None
     state, _ = frontier.seal()
     frontier.close()
 
     clock = ManualClock(NOW + 100)
     held = frontier_at(tmp_path, clock, errand_links=2, state=state, hold_before=NOW + 50)
-    assert held.held_back == held.waiting == 400
+    assert held.held_back_count == held.waiting_count == 400
     assert held.ready_at() is None
     new = [f"http://h{n % 7}.example/new/{n}" for n in range(90)]
     held.discover(seen(NOW + 100, *new))
@@ -96,10 +96,10 @@ def test_urls_waiting_before_a_refresh_stay_and_new_ones_are_visited(tmp_path: P
     state, _ = held.seal()  # a kill, before anything was visited
     held.close()
     held = frontier_at(tmp_path, clock, errand_links=2, state=state, hold_before=NOW + 50)
-    assert (held.waiting, held.held_back, held.polls_waiting) == (490, 400, 1)
+    assert (held.waiting_count, held.held_back_count, held.waiting_polls) == (490, 400, 1)
     clock.advance(10.0)
     assert sorted(visit_all(held, clock)) == sorted([*new, "http://h0.example/known"])
-    assert (held.waiting, held.held_back, held.polls_waiting) == (400, 400, 0)
+    assert (held.waiting_count, held.held_back_count, held.waiting_polls) == (400, 400, 0)
     assert held.ready_at() is None
     state, _ = held.seal()
     held.close()
@@ -108,4 +108,4 @@ def test_urls_waiting_before_a_refresh_stay_and_new_ones_are_visited(tmp_path: P
     free = frontier_at(tmp_path, clock, errand_links=2, state=state)
     clock.advance(10.0)
     assert sorted(visit_all(free, clock)) == sorted(old)
-    assert (free.waiting, free.held_back) == (0, 0)
+    assert (free.waiting_count, free.held_back_count) == (0, 0)

@@ -16,7 +16,7 @@ from fieldmouse.frontier.seen.key_table import KeyNumbering
 from fieldmouse.frontier.state import FrontierState
 from fieldmouse.frontier.url_location import locate_url
 from fieldmouse.policy.distribution.registry import POLICIES
-from fieldmouse.policy.scope import DropRule, SiteLimits, site_for_limits
+from fieldmouse.policy.scope import DropReason, SiteLimits, site_for_limits
 from fieldmouse.types.request import Request, RequestKind
 from fieldmouse.url import Url, host_of
 
@@ -40,9 +40,9 @@ def frontier_at(directory: Path, limits: SiteLimits, state: FrontierState | None
 def accepted(frontier: Frontier) -> list[Url]:
     """Draw everything that passed the sieve and was not taken yet."""
     urls = []
-    while (errand := frontier.take(1e9)) is not None:
+    while (errand := frontier.take_visit(1e9)) is not None:
         urls += [ticket.link.url for ticket in errand.tickets]
-        frontier.give_back(errand, errand.state)
+        frontier.end_visit(errand, errand.state)
         frontier.mark_done([ticket.number for ticket in errand.tickets])
     return urls
 
@@ -94,14 +94,14 @@ def test_site_limits_hold_despite_kills_at_any_moment(batches: list[list[Url]], 
             state = frontier.seal().state
             frontier.committed()
             frontier.discover([Request(url) for url in batches[life - 1][::-1]])
-            frontier.take(0.0)  # sifts the offers
+            frontier.take_visit(0.0)  # sifts the offers
             following = Path(name) / str(life + 1)
             shutil.copytree(home, following)
             frontier.close()
             home, frontier = following, frontier_at(following, limits, state)
         wanted, dropped = simply(batches, limits)
         assert frontier.dropped_links == dropped
-        assert frontier.seen == frontier.waiting == len(wanted)
+        assert frontier.seen_count == frontier.waiting_count == len(wanted)
         assert sorted(accepted(frontier)) == sorted(wanted)
         frontier.close()
 
@@ -113,11 +113,11 @@ def test_dropped_links_are_accepted_once_the_limit_is_raised(tmp_path: Path) -> 
     state = frontier.seal().state
     frontier.committed()
     frontier.close()
-    assert (state.seen, frontier.dropped_links) == (2, {DropRule.HOSTS.value: 3})
+    assert (state.seen, frontier.dropped_links) == (2, {DropReason.HOSTS.value: 3})
     raised = frontier_at(tmp_path, SiteLimits(hosts=4), state)
     raised.discover(links)
     assert raised.seal().state.seen == 4
-    assert raised.dropped_links == {DropRule.HOSTS.value: 4}
+    assert raised.dropped_links == {DropReason.HOSTS.value: 4}
 
 
 def test_a_seed_is_accepted_even_if_its_site_is_full(tmp_path: Path) -> None:
@@ -125,8 +125,8 @@ def test_a_seed_is_accepted_even_if_its_site_is_full(tmp_path: Path) -> None:
     seeds = [Request(Url(f"http://{n}.bad.example/"), kind=RequestKind.SEED) for n in range(3)]
     frontier.discover([*seeds, Request(Url("http://0.bad.example/page"))])
     frontier.seal()
-    assert frontier.seen == 3
-    assert frontier.dropped_links == {DropRule.URLS.value: 1}
+    assert frontier.seen_count == 3
+    assert frontier.dropped_links == {DropReason.URLS.value: 1}
 
 
 def test_hosts_of_a_crawl_without_site_counts_are_counted_on_opening(tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ def test_hosts_of_a_crawl_without_site_counts_are_counted_on_opening(tmp_path: P
     again = frontier_at(tmp_path, SiteLimits(hosts=4), old)
     again.discover([Request(Url(f"http://{n}.bad.example/")) for n in range(9)])
     again.seal()
-    assert again.host_count == 4
+    assert again.total_hosts == 4
 
 
 def test_look_reports_the_counts_of_a_urls_site(tmp_path: Path) -> None:
@@ -156,10 +156,10 @@ def test_numbers_are_given_in_order_and_found_again(keys: list[int]) -> None:
     numbering = KeyNumbering()
     given_out: dict[int, list[int]] = {}
     for place, key in enumerate(keys):
-        assert (numbering.find(key) >= 0) == ((key or 1) in given_out)
-        assert numbering.add(key) == place
+        assert (numbering.find_number(key) >= 0) == ((key or 1) in given_out)
+        assert numbering.add_number(key) == place
         given_out.setdefault(key or 1, []).append(place)
     assert len(numbering) == len(keys)
     for key, numbers in given_out.items():
-        assert sorted(numbering.find_all(key)) == numbers
-        assert numbering.find(key) in numbers
+        assert sorted(numbering.find_numbers(key)) == numbers
+        assert numbering.find_number(key) in numbers

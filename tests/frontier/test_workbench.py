@@ -51,13 +51,13 @@ class Bench(RuleBasedStateMachine):
     def put(self, host: Host, amount: int) -> None:
         numbers = list(range(self.number, self.number + amount))
         self.number += amount
-        self.bench.put(host, self.states.setdefault(host, HostState()), numbers)
+        self.bench.add_urls(host, self.states.setdefault(host, HostState()), numbers)
         self.lines.setdefault(host, []).extend(numbers)
 
     @rule(most=st.integers(1, 4))
     def take(self, most: int) -> None:
         ready = self.ready()
-        lease = self.bench.take(self.now, most, 100)
+        lease = self.bench.take_ready_host(self.now, most, 100)
         if lease is None:
             assert not ready or min(ready.values()) > self.now
             return
@@ -87,7 +87,7 @@ class Bench(RuleBasedStateMachine):
             self.quiet[place] = max(self.quiet.get(place, 0.0), until)
         self.states[lease.host] = state
         self.lines[lease.host] = back + self.lines[lease.host]
-        online = self.bench.give_back(lease.host, state, back)
+        online = self.bench.return_host(lease.host, state, back)
         assert online == bool(self.lines[lease.host])
 
     @rule(host=hosts)
@@ -117,47 +117,47 @@ def test_hosts_that_share_an_address_take_turns() -> None:
     bench = Workbench()
     names = [Host(f"http://h{n}.example") for n in range(5)]
     for n, host in enumerate(names):
-        bench.put(host, HostState("10.0.0.1"), range(100 * n, 100 * n + 50))
+        bench.add_urls(host, HostState("10.0.0.1"), range(100 * n, 100 * n + 50))
     visits: Counter[Host] = Counter()
     for now in range(50):
-        lease = bench.take(float(now), 1, 100)
+        lease = bench.take_ready_host(float(now), 1, 100)
         assert lease is not None
-        assert bench.take(float(now), 1, 100) is None, "the address was given out twice"
+        assert bench.take_ready_host(float(now), 1, 100) is None, "the address was given out twice"
         visits[lease.host] += 1
-        bench.give_back(lease.host, HostState("10.0.0.1", now + 1.0, now + 1.0), [])
+        bench.return_host(lease.host, HostState("10.0.0.1", now + 1.0, now + 1.0), [])
     assert set(visits.values()) == {10}
 
 
 def test_an_address_without_hosts_still_rests() -> None:
     bench = Workbench()
     a, b = Host("http://a.example"), Host("http://b.example")
-    bench.put(a, HostState("10.0.0.1"), [1])
-    assert bench.take(0.0, 1, 1) is not None
-    assert not bench.give_back(a, HostState("10.0.0.1", 60.0, 60.0), [])
-    bench.put(b, HostState("10.0.0.1"), [2])
-    assert bench.take(59.0, 1, 1) is None
-    assert bench.take(60.0, 1, 1) is not None
+    bench.add_urls(a, HostState("10.0.0.1"), [1])
+    assert bench.take_ready_host(0.0, 1, 1) is not None
+    assert not bench.return_host(a, HostState("10.0.0.1", 60.0, 60.0), [])
+    bench.add_urls(b, HostState("10.0.0.1"), [2])
+    assert bench.take_ready_host(59.0, 1, 1) is None
+    assert bench.take_ready_host(60.0, 1, 1) is not None
 
 
 def test_an_address_learned_during_a_visit_rests_even_if_the_host_leaves() -> None:
     bench = Workbench()
     a, b = Host("http://a.example"), Host("http://b.example")
     for host in (a, b):
-        bench.put(host, HostState(), [1])
-        assert bench.take(0.0, 1, 1) is not None
-    bench.put(a, HostState(), [2])
-    bench.give_back(a, HostState("10.0.0.1"), [])
-    bench.give_back(b, HostState("10.0.0.1", 60.0, 60.0), [])
+        bench.add_urls(host, HostState(), [1])
+        assert bench.take_ready_host(0.0, 1, 1) is not None
+    bench.add_urls(a, HostState(), [2])
+    bench.return_host(a, HostState("10.0.0.1"), [])
+    bench.return_host(b, HostState("10.0.0.1", 60.0, 60.0), [])
     assert bench.ready_at() == 60.0
-    assert bench.take(59.0, 1, 1) is None
+    assert bench.take_ready_host(59.0, 1, 1) is None
 
 
 def test_a_host_abandoned_before_its_name_was_resolved_is_taken_in_large_batches() -> None:
     bench = Workbench()
     host = Host("http://a.example")
-    bench.put(host, HostState(), range(50))
-    bench.take(0.0, 1, 100)
-    bench.give_back(host, HostState(verdict="host given up"), [])
-    lease = bench.take(0.0, 1, 100)
+    bench.add_urls(host, HostState(), range(50))
+    bench.take_ready_host(0.0, 1, 100)
+    bench.return_host(host, HostState(verdict="host given up"), [])
+    lease = bench.take_ready_host(0.0, 1, 100)
     assert lease is not None
     assert len(lease.numbers) == 49

@@ -12,7 +12,7 @@ import uvloop
 
 from fieldmouse.clock import Clock, WallClock
 from fieldmouse.http.client import HttpFetcher
-from fieldmouse.http.connection import Limits
+from fieldmouse.http.connection import ResponseLimits
 from fieldmouse.types.outcome import Failed, Response
 from fieldmouse.types.request import Request
 from fieldmouse.url import Host, Url
@@ -20,7 +20,7 @@ from fieldmouse.url import Host, Url
 T = TypeVar("T")
 Say = Callable[[asyncio.StreamWriter], Awaitable[None]]
 
-QUICK = Limits(tick=0.005)
+QUICK = ResponseLimits(tick=0.005)
 
 
 class RawServer:
@@ -70,7 +70,7 @@ class RawServer:
 
 @contextlib.asynccontextmanager
 async def fetching(
-    limits: Limits = QUICK, clock: Clock | None = None, **settings: object
+    limits: ResponseLimits = QUICK, clock: Clock | None = None, **settings: object
 ) -> AsyncIterator[HttpFetcher]:
     fetcher = HttpFetcher(
         user_agent="fieldmouse-test/1",
@@ -92,7 +92,7 @@ async def get(
 
 
 def ask_once(
-    *script: bytes | Say, limits: Limits = QUICK, clock: Clock | None = None, close: bool = False
+    *script: bytes | Say, limits: ResponseLimits = QUICK, clock: Clock | None = None, close: bool = False
 ) -> Response | Failed:
     """Return the result of a fetch from a server that plays `script`."""
 

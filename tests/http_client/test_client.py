@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from fieldmouse.clock import ManualClock
 from fieldmouse.errors import UsageError
 from fieldmouse.http.client import HttpFetcher
-from fieldmouse.http.connection import Limits
+from fieldmouse.http.connection import ResponseLimits
 from fieldmouse.types.outcome import Failed, Response
 from fieldmouse.types.reason import OutcomeReason
 from fieldmouse.types.request import Request
@@ -364,9 +364,11 @@ def test_standard_event_loop_works_too() -> None:
 
 
 def test_the_limits_have_sane_defaults() -> None:
-    assert Limits().body == 16 * 1024 * 1024
-    assert Limits().tick < min(Limits().connect, Limits().first_byte, Limits().idle, Limits().grace)
-    assert QUICK.body == Limits().body
+    assert ResponseLimits().body == 16 * 1024 * 1024
+    assert ResponseLimits().tick < min(
+        ResponseLimits().connect, ResponseLimits().first_byte, ResponseLimits().idle, ResponseLimits().grace
+    )
+    assert QUICK.body == ResponseLimits().body
 
 
 def test_nothing_is_sent_if_the_lease_ends_while_connecting() -> None:

@@ -16,7 +16,7 @@ import pytest
 from fieldmouse.clock import ManualClock
 from fieldmouse.errors import UsageError
 from fieldmouse.http.dns import ForbiddenAddress, FoundAddress, HostsFile, NoAddress, Resolver
-from fieldmouse.policy.network_options import NameMap, PinnedAddress
+from fieldmouse.policy.network_options import Endpoint, NameMap
 from http_client.rawserver import run, until
 
 A, AAAA, CNAME = 1, 28, 5
@@ -118,7 +118,7 @@ def test_ttl_is_limited(ttl: int, kept: float) -> None:
     async def play() -> float:
         zone = {"a.example": [(A, ttl, v4("93.184.216.34"))]}
         async with resolving(zone, ManualClock(1000.0), most=3600.0) as (resolver, _):
-            return (await resolver.addresses("a.example")).expires_at
+            return (await resolver.resolve_addresses("a.example")).expires_at
 
     assert run(play()) == 1000.0 + kept
 
@@ -283,14 +283,14 @@ def test_closing_cancels_running_queries() -> None:
 @pytest.mark.parametrize(
     ("entry", "pin"),
     [
-        ("a.example=127.0.0.1", PinnedAddress("127.0.0.1")),
-        (" A.Example. = 127.0.0.1:80 ", PinnedAddress("127.0.0.1", 80)),
-        ("a.example=::1", PinnedAddress("::1")),
-        ("a.example=[::1]", PinnedAddress("::1")),
-        ("a.example=[::1]:8080", PinnedAddress("::1", 8080)),
+        ("a.example=127.0.0.1", Endpoint("127.0.0.1")),
+        (" A.Example. = 127.0.0.1:80 ", Endpoint("127.0.0.1", 80)),
+        ("a.example=::1", Endpoint("::1")),
+        ("a.example=[::1]", Endpoint("::1")),
+        ("a.example=[::1]:8080", Endpoint("::1", 8080)),
     ],
 )
-def test_name_map_entry_is_parsed(entry: str, pin: PinnedAddress) -> None:
+def test_name_map_entry_is_parsed(entry: str, pin: Endpoint) -> None:
     assert NameMap([entry]).find("a.example") == pin
 
 
@@ -306,7 +306,7 @@ def test_invalid_name_map_entry_is_refused(entry: str) -> None:
 def test_exact_names_win_over_patterns_and_the_first_pattern_counts() -> None:
     names = NameMap(["*.a.example=127.0.0.1", "*=127.0.0.2", "x.a.example=127.0.0.3"])
     found = [names.find(name) for name in ("x.a.example", "y.a.example", "other", "93.184.216.34")]
-    assert found == [PinnedAddress("127.0.0.3"), PinnedAddress("127.0.0.1"), PinnedAddress("127.0.0.2"), None]
+    assert found == [Endpoint("127.0.0.3"), Endpoint("127.0.0.1"), Endpoint("127.0.0.2"), None]
 
 
 def test_the_dns_library_is_loaded_only_when_it_is_needed() -> None:

@@ -14,12 +14,12 @@ import httptools
 import pytest
 
 from fieldmouse.clock import ManualClock
-from fieldmouse.http.connection import Connection, Limits, RequestFailure
+from fieldmouse.http.connection import Connection, FailedRequest, ResponseLimits
 from fieldmouse.types.outcome import Response
 from fieldmouse.types.reason import OutcomeReason
 from http_client.test_odd_answers import Wire
 
-LIMITS = Limits(header=4096)
+LIMITS = ResponseLimits(header=4096)
 BODY_LIMIT = 3000
 ROUNDS = 250
 
@@ -43,7 +43,7 @@ class Valid(NamedTuple):
 
 
 class Heard(NamedTuple):
-    answer: Response | RequestFailure
+    answer: Response | FailedRequest
     reusable: bool
     ended_itself: bool  # before the connection was closed
 
@@ -180,7 +180,7 @@ def test_damaged_responses_parse_the_same_for_every_segmentation(seed: int) -> N
         wire = damaged(dice, good.interim + good.final)
         heard = [hear(pieces) for pieces in ([wire], bytewise(wire), cut(dice, wire))]
         for each in heard:
-            answer = each.answer.response if isinstance(each.answer, RequestFailure) else each.answer
+            answer = each.answer.response if isinstance(each.answer, FailedRequest) else each.answer
             if answer is not None:
                 assert len(answer.body) <= BODY_LIMIT
                 assert len(answer.head) <= LIMITS.header

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 import uvloop
 
-from fieldmouse.http.connection import discard_unsent
+from fieldmouse.http.connection import discard_unsent_on_abort
 
 MUCH = 8 * 1024 * 1024  # more than the system buffers on both sides together
 
@@ -31,7 +31,7 @@ async def hung_up(drops: bool) -> bool:
         with peer:
             transport.write(b"x" * MUCH)
             if drops:
-                discard_unsent(transport)
+                discard_unsent_on_abort(transport)
             transport.abort()
             await caller.over
             peer.settimeout(30)

@@ -21,14 +21,14 @@ from hypothesis import strategies as st
 from common_name import issue_by_common_name
 from fieldmouse.clock import ManualClock
 from fieldmouse.errors import UsageError
-from fieldmouse.http.connection import Limits, create_tls_context
+from fieldmouse.http.connection import ResponseLimits, create_tls_context
 from fieldmouse.types.outcome import Failed, Response
 from fieldmouse.types.reason import OutcomeReason
 from fieldmouse.types.request import Request
 from fieldmouse.url import Host, Url
 from http_client.rawserver import QUICK, RawServer, Say, ask_once, fetching, get, run
 
-SMALL = Limits(body=100_000, header=8192, tick=0.005)
+SMALL = ResponseLimits(body=100_000, header=8192, tick=0.005)
 
 
 def failure(answer: Response | Failed) -> Failed:
@@ -81,7 +81,7 @@ def test_endless_chunk_framing_around_a_small_body_is_cut(piece: bytes) -> None:
 def test_endless_body_costs_at_most_the_limit_in_memory() -> None:
     tracemalloc.start()
     try:
-        ask_once(endless(b"HTTP/1.1 200 OK\r\n\r\n", b"x" * 65536), limits=Limits(body=2_000_000))
+        ask_once(endless(b"HTTP/1.1 200 OK\r\n\r\n", b"x" * 65536), limits=ResponseLimits(body=2_000_000))
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -187,7 +187,7 @@ def test_arbitrary_bytes_never_break_the_fetcher(wire: bytes) -> None:
         assert answer.reason in (OutcomeReason.CONNECTION_CLOSED, OutcomeReason.BAD_HTTP)
 
 
-HOLD = Limits(tick=0.005)
+HOLD = ResponseLimits(tick=0.005)
 
 
 def after(clock: ManualClock, *steps: bytes | float) -> Say:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fieldmouse.http.headers import effective_media_type, essence
+from fieldmouse.http.headers import effective_media_type, mime_essence
 
 
 @pytest.mark.parametrize(
@@ -35,5 +35,5 @@ from fieldmouse.http.headers import effective_media_type, essence
 )
 def test_the_last_valid_type_counts(lines: list[str], kind: str, charset: str) -> None:
     media = effective_media_type(lines)
-    assert essence(media) == kind
+    assert mime_essence(media) == kind
     assert media.lower().partition("charset=")[2].partition(";")[0].strip('"') == charset

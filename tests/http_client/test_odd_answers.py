@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from fieldmouse.clock import ManualClock
 from fieldmouse.http import headers as head
-from fieldmouse.http.connection import LONGEST_LINE, BadChunk, ChunkedDecoder, Connection, Limits, RequestFailure
+from fieldmouse.http.connection import LONGEST_LINE, BadChunk, ChunkedDecoder, Connection, FailedRequest, ResponseLimits
 from fieldmouse.types.outcome import Response
 from fieldmouse.types.reason import OutcomeReason
 
@@ -45,11 +45,13 @@ class Wire(asyncio.Transport):
     abort = close
 
 
-def hear(*pieces: bytes, ends: bool = False, limits: Limits | None = None) -> tuple[Response | RequestFailure, bool]:
+def hear(
+    *pieces: bytes, ends: bool = False, limits: ResponseLimits | None = None
+) -> tuple[Response | FailedRequest, bool]:
     """Return the result of a connection that receives these bytes, and whether it is reusable."""
 
-    async def play() -> tuple[Response | RequestFailure, bool]:
-        connection, wire = Connection("h", "192.0.2.1", limits or Limits(), ManualClock(1000.0)), Wire()
+    async def play() -> tuple[Response | FailedRequest, bool]:
+        connection, wire = Connection("h", "192.0.2.1", limits or ResponseLimits(), ManualClock(1000.0)), Wire()
         connection.connection_made(wire)
         waiter = connection.send(b"GET / HTTP/1.1\r\n\r\n", 100_000)
         for piece in pieces:
@@ -68,10 +70,10 @@ def body_of(*pieces: bytes, ends: bool = False) -> bytes | OutcomeReason:
     return answer.body if isinstance(answer, Response) else answer.reason
 
 
-def reason_of(*pieces: bytes, limits: Limits | None = None) -> OutcomeReason | None:
+def reason_of(*pieces: bytes, limits: ResponseLimits | None = None) -> OutcomeReason | None:
     """Return why these bytes are not a response; None if they are one."""
     answer, _ = hear(*pieces, limits=limits)
-    return answer.reason if isinstance(answer, RequestFailure) else None
+    return answer.reason if isinstance(answer, FailedRequest) else None
 
 
 # The line and its parsed form.
@@ -203,7 +205,7 @@ def test_ambiguous_end_of_a_body_is_a_failure_with_reason(lines: bytes, why: str
     wire = OK + lines + b"\r\n\r\nhello"
     for pieces in ([wire], [bytes([byte]) for byte in wire]):
         answer, reusable = hear(*pieces)
-        assert isinstance(answer, RequestFailure), answer
+        assert isinstance(answer, FailedRequest), answer
         assert (answer.reason, reusable) == (OutcomeReason.BAD_HTTP, False)
         assert why in answer.detail
 
@@ -269,7 +271,7 @@ def test_status_line_needs_a_version_and_a_status(line: bytes, status: int) -> N
     for pieces in ([wire], [bytes([byte]) for byte in wire]):
         answer, _ = hear(*pieces)
         assert (answer.status if isinstance(answer, Response) else 0) == status
-        if isinstance(answer, RequestFailure):
+        if isinstance(answer, FailedRequest):
             assert answer.reason is OutcomeReason.BAD_HTTP
 
 
@@ -317,7 +319,7 @@ def test_chunks_in_several_spellings_are_decoded(chunks: bytes) -> None:
 )
 def test_invalid_chunk_is_reported(chunks: bytes) -> None:
     answer, _ = hear(OK + CHUNKED + b"\r\n2\r\nhi\r\n" + chunks)
-    assert isinstance(answer, RequestFailure)
+    assert isinstance(answer, FailedRequest)
     assert answer.reason is OutcomeReason.BAD_HTTP
     assert answer.response is not None
     assert (answer.response.body, answer.response.truncated) == (b"hi", "unspecified")
@@ -346,8 +348,8 @@ def test_chunks_are_joined_for_every_segmentation(pieces: list[bytes], cuts: lis
 def test_interim_responses_and_blank_lines_count_as_headers(interim: bytes) -> None:
     wire = interim * (3000 // len(interim)) + OK + LENGTH + b"\r\nhello"
     for pieces in ([wire], [wire[:1500], wire[1500:]], [bytes([byte]) for byte in wire]):
-        assert reason_of(*pieces, limits=Limits(header=2000)) is OutcomeReason.HEADERS_TOO_LARGE
-        assert reason_of(*pieces, limits=Limits(header=4000)) is None
+        assert reason_of(*pieces, limits=ResponseLimits(header=2000)) is OutcomeReason.HEADERS_TOO_LARGE
+        assert reason_of(*pieces, limits=ResponseLimits(header=4000)) is None
 
 
 @pytest.mark.parametrize("cut", [1, 500, 100_000])
@@ -442,7 +444,7 @@ def test_arbitrary_head_is_parsed_or_refused(noise: bytes) -> None:
     try:
         fields = head.parse_head(whole)
         head.body_framing(fields)
-    except head.BadHead:
+    except head.InvalidHead:
         return
     assert fields.status == 200
     assert all(name == name.lower() and "\n" not in name + value for name, value in fields.headers)

@@ -54,7 +54,7 @@ def test_the_url_list_has_every_page_once_in_an_order_that_depends_on_the_seed()
     trial = PolicyTrial(hosts=5, pages=40)
     meadow = trial.meadow()
     starts = trial.starts(meadow)
-    assert sorted(starts) == sorted(fact.url for fact in meadow.truth())
+    assert sorted(starts) == sorted(fact.url for fact in meadow.true_urls())
     assert starts == trial.starts(trial.meadow())
     assert starts != trial.with_seed(2).starts(meadow)
 

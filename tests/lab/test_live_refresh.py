@@ -52,7 +52,7 @@ def test_all_policies_spend_the_same_budget(tried: UpkeepResults) -> None:
 
 def test_freshness_of_uniform_polls_follows_the_law(tried: UpkeepResults) -> None:
     meadow, upkeep = Meadow(SMALL.upkeep.options(1)), SMALL.upkeep
-    rates = np.array([meadow.rate(fact.url) for fact in meadow.truth()])
+    rates = np.array([meadow.change_rate(fact.url) for fact in meadow.true_urls()])
     assert tried["uniform", 1].fresh == pytest.approx(fresh_share(rates * upkeep.round).mean(), abs=0.03)
 
 

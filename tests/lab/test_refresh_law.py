@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmouse.policy.automata import feedback, frequency
+from fieldmouse.policy.automata import poll_frequency, states_after_poll
 from fieldmouse_lab.refresh.automaton_law import FreeAutomatonLaw
 from fieldmouse_lab.refresh.contest import PageSet, domain_pages, heavy_tailed_pages, zipf_pages
 
@@ -26,11 +26,11 @@ def played(p: np.ndarray, resolution: int, slots: int, seed: int, *, in_this_slo
     for _ in range(slots):
         changes = p > rng.random(len(p))
         stale |= changes
-        polled = frequency(states, resolution) > rng.random(len(p))
+        polled = poll_frequency(states, resolution) > rng.random(len(p))
         found = changes if in_this_slot else stale
-        states[polled] = feedback(states[polled], found[polled], resolution)
+        states[polled] = states_after_poll(states[polled], found[polled], resolution)
         stale[polled] = False
-    return frequency(states, resolution)
+    return poll_frequency(states, resolution)
 
 
 @given(PROBABILITIES, st.integers(1, 20), st.integers(0, 300))

@@ -80,7 +80,7 @@ class Life:
 
     def take(self, most: int) -> None:
         for _ in range(most):
-            errand = self.frontier.take(self.clock.now())
+            errand = self.frontier.take_visit(self.clock.now())
             if errand is None:
                 return
             self.out.append(errand)
@@ -98,7 +98,7 @@ class Life:
             ready_at=self.clock.now() + 2.0 * used,
             verdict="host given up" if number == 13 and used else "",
         )
-        self.frontier.give_back(errand, state, errand.tickets[used:])
+        self.frontier.end_visit(errand, state, errand.tickets[used:])
         self.frontier.mark_done([ticket.number for ticket in errand.tickets[:used]])
 
     def again(self, wait: int) -> None:
@@ -107,8 +107,8 @@ class Life:
             ticket = errand.tickets[0]
             later = self.clock.now() + wait if wait else 0.0
             state = msgspec.structs.replace(errand.state, ready_at=self.clock.now() + 1.0)
-            self.frontier.give_back(errand, state, errand.tickets[1:])
-            self.frontier.retry(ticket.number, msgspec.structs.replace(ticket.link, not_before=later))
+            self.frontier.end_visit(errand, state, errand.tickets[1:])
+            self.frontier.retry_ticket(ticket.number, msgspec.structs.replace(ticket.link, not_before=later))
 
     def seal(self, killed: bool) -> None:
         state = self.frontier.seal().state
@@ -251,7 +251,7 @@ def test_under_another_policy_no_url_is_lost_or_made_up(life: Life, policy: str)
 def test_a_visit_goes_to_the_host_recorded_or_to_the_one_that_rested_longest() -> None:
     seats, state = CountedWorkbench(), HostState()
     for host, urls in (("a", 2), ("b", 3), ("c", 1)):
-        seats.put(Host(host), state, range(urls))
+        seats.add_urls(Host(host), state, range(urls))
     assert seats.visit(Host("b"), 1) == ("b", 1)
     assert seats.visit(Host("nowhere"), 1) == ("a", 1)
     assert seats.visit(Host("nowhere"), 5) == ("c", 1), "no more than it has"
@@ -269,8 +269,8 @@ def test_a_torn_tail_is_cut_and_the_next_run_follows_it(life: Life, tmp_path: Pa
         path.write_bytes(whole[:length])
         before = read_runs(path)
         second = DecisionLog(path, limit=1 << 30, policy="neutral", options={})
-        second.began(NOW, unlisted=0, batch=2)
-        second.discovered([Host("http://a.example")])
+        second.run_started(NOW, unlisted=0, batch=2)
+        second.urls_discovered([Host("http://a.example")])
         second.close()
         runs = read_runs(path)
         assert len(runs) == len(before) + 1

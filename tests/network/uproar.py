@@ -21,7 +21,7 @@ from pathlib import Path
 from cluster.coordinators import META, ServerProcess, a_server
 from fieldmouse.cluster.client.identity import read_identity
 from fieldmouse.storage import outcome_log
-from fieldmouse.storage.checkpoint import read_checkpoint, sealed_outcomes
+from fieldmouse.storage.checkpoint import read_checkpoint, sealed_outcome_bytes
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.url import key_of
 from meadowland import RunningMeadow
@@ -97,7 +97,11 @@ class Member:
             return []  # it was killed before it had begun
         home = CrawlDir.open(self.home)
         last = read_checkpoint(home)
-        return [str(row.url) for row in outcome_log.newest_pages(home, length=sealed_outcomes(last))] if last else []
+        return (
+            [str(row.url) for row in outcome_log.newest_page_rows(home, length=sealed_outcome_bytes(last))]
+            if last
+            else []
+        )
 
 
 @dataclass

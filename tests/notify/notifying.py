@@ -18,9 +18,9 @@ from fieldmouse.config import settings_file
 from fieldmouse.crawler.crawler import wait_for_consumer
 from fieldmouse.notify.setup import build_notifier
 from fieldmouse.storage.changes import Baseline
-from fieldmouse.storage.checkpoint import DurableLog, DurableSet, Sealed, open_journal
+from fieldmouse.storage.checkpoint import CheckpointParts, DurableLog, Sealed, open_journal
 from fieldmouse.storage.directory import CrawlDir
-from fieldmouse.storage.outcome_log import rows
+from fieldmouse.storage.outcome_log import outcome_rows
 from fieldmouse.types.outcome import ContentChange, OutcomeRow
 from fieldmouse.types.reason import OutcomeKind
 from fieldmouse.url import Url
@@ -56,15 +56,15 @@ async def crawl(directory: Path, wanted: int) -> None:
     settings = settings_file.load(home / "fieldmouse.toml")
     journal, last = open_journal(home)
     outcomes = DurableLog("outcomes", home / "outcomes.log", last)
-    written = len(list(rows(home, length=outcomes.length)))
+    written = len(list(outcome_rows(home, length=outcomes.length)))
     notifier = build_notifier(home, last, settings, clock)
-    parts = DurableSet(home, journal, [Shards(), outcomes, Refresh(), notifier], last)
-    parts.begin()
+    parts = CheckpointParts(home, journal, [Shards(), outcomes, Refresh(), notifier], last)
+    parts.open_for_writing()
 
     async def checkpoint() -> None:
         moment = parts.seal(clock.now())
         await asyncio.get_running_loop().run_in_executor(None, parts.commit, moment)
-        parts.committed()
+        parts.notify_committed()
 
     await checkpoint()
     while written < wanted:
@@ -84,7 +84,7 @@ async def crawl(directory: Path, wanted: int) -> None:
         await checkpoint()
     await wait_for_consumer(notifier, checkpoint, clock, every=CHECKPOINT)
     await checkpoint()
-    sys.stdout.write(msgspec.json.encode(await notifier.waiting()).decode())
+    sys.stdout.write(msgspec.json.encode(await notifier.undelivered_changes()).decode())
     notifier.close()
     home.unlock()
 

@@ -24,10 +24,10 @@ from fieldmouse.clock import Clock
 from fieldmouse.config.notify_section import NotifySection
 from fieldmouse.crawler.crawler import wait_for_consumer
 from fieldmouse.errors import DamagedFile
-from fieldmouse.notify.channel import Channel, DeliveryFailure, Notice, SendMode
+from fieldmouse.notify.channel import Channel, FailedDelivery, Notice, SendMode
 from fieldmouse.notify.dispatcher import MAX_RETRY_DELAY, PART, Notifier
 from fieldmouse.storage.changes import REFRESH_PART, Baseline, Change, changes_in
-from fieldmouse.storage.checkpoint import Checkpoint, part_state
+from fieldmouse.storage.checkpoint import Checkpoint, make_part_state
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.storage.log import Log, write_atomically
 from fieldmouse.testing import virtual_time
@@ -80,10 +80,10 @@ class Line(Channel):
     def __init__(self, name: str, receiver: Receiver, manner: SendMode, clock: Clock):
         self.name, self.mode, self._receiver, self._clock = name, manner, receiver, clock
 
-    async def send(self, notice: Notice) -> DeliveryFailure | None:
+    async def send(self, notice: Notice) -> FailedDelivery | None:
         await self._clock.sleep(DAY if self._receiver.hanging else 0.05)
         if self._receiver.failing:
-            return DeliveryFailure("it is down")
+            return FailedDelivery("it is down")
         self._receiver.take(self._clock.now(), notice)
         # The response takes time, too: a kill now leaves open whether the notice arrived.
         await self._clock.sleep(0.05)
@@ -105,14 +105,14 @@ class Crawl:
 
     def _checkpoint(self, length: int, states: object) -> Checkpoint:
         parts = {
-            "outcomes": part_state(length, {}),
-            PART: part_state(states, {}),
-            REFRESH_PART: part_state(Baseline(BASELINE), {}),
+            "outcomes": make_part_state(length, {}),
+            PART: make_part_state(states, {}),
+            REFRESH_PART: make_part_state(Baseline(BASELINE), {}),
         }
         return Checkpoint(0.0, parts)
 
     def open(self, clock: Clock) -> None:
-        length = self.kept.state("outcomes", int)
+        length = self.kept.decode_part("outcomes", int)
         self.rows = list(self.durable)
         self.lives += 1
         self.log = Log(self.home / "outcomes.log", length)
@@ -142,7 +142,7 @@ class Crawl:
         self.sealed = None
         self.log.close()
         self.notifier.close()
-        os.truncate(self.home / "outcomes.log", self.kept.state("outcomes", int))
+        os.truncate(self.home / "outcomes.log", self.kept.decode_part("outcomes", int))
 
     def told(self) -> list[Change]:
         return [change for one in self.durable for change in changes_in(one, 0, Baseline(BASELINE))]
@@ -249,7 +249,7 @@ def test_a_channel_that_is_down_holds_up_no_other_and_gets_all_of_it_later(tmp_p
         began = clock.now()
         await crawl.see_off(clock)
         waited = clock.now() - began
-        assert await crawl.notifier.waiting() == {"dead": 10}
+        assert await crawl.notifier.undelivered_changes() == {"dead": 10}
         crawl.end()
         return after_five, waited
 
@@ -264,7 +264,7 @@ def test_a_channel_that_is_down_holds_up_no_other_and_gets_all_of_it_later(tmp_p
         crawl.open(clock)
         await crawl.see_off(clock)
         crawl.end()
-        return await crawl.notifier.waiting()
+        return await crawl.notifier.undelivered_changes()
 
     assert virtual_time.run_in_virtual_time(again) == {}
     assert dead.seen == alive.seen == [change.id for change in crawl.told()]
@@ -276,7 +276,7 @@ def test_a_receiver_that_is_down_is_asked_more_and_more_rarely(tmp_path: Path) -
     receiver.failing = True
 
     class Counting(Line):
-        async def send(self, notice: Notice) -> DeliveryFailure | None:
+        async def send(self, notice: Notice) -> FailedDelivery | None:
             asked.append(self._clock.now())
             return await super().send(notice)
 
@@ -371,7 +371,7 @@ def test_a_mistake_in_one_channel_ends_neither_the_crawl_nor_the_others(
     good = Receiver()
 
     class Broken(Line):
-        async def send(self, notice: Notice) -> DeliveryFailure | None:
+        async def send(self, notice: Notice) -> FailedDelivery | None:
             raise mistake
 
     async def play(clock: Clock) -> float:
@@ -381,7 +381,7 @@ def test_a_mistake_in_one_channel_ends_neither_the_crawl_nor_the_others(
         crawl.write([True, True])
         began = clock.now()
         await crawl.see_off(clock)
-        assert await crawl.notifier.waiting() == {"bad": 2}
+        assert await crawl.notifier.undelivered_changes() == {"bad": 2}
         crawl.end()
         return clock.now() - began
 

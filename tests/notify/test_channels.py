@@ -26,7 +26,7 @@ from fieldmouse.cli.watch.changes import _cells
 from fieldmouse.clock import WallClock
 from fieldmouse.config.notify_section import NotifySection
 from fieldmouse.notify import format
-from fieldmouse.notify.channel import Channel, DeliveryFailure, Notice, one_line
+from fieldmouse.notify.channel import Channel, FailedDelivery, Notice, one_line
 from fieldmouse.notify.channels.command import CommandChannel
 from fieldmouse.notify.channels.feed import ATOM, FeedChannel, as_uuid, atom
 from fieldmouse.notify.channels.mail import MailChannel
@@ -41,12 +41,12 @@ TLS = ssl.create_default_context()
 anything = st.text(max_size=60)
 
 
-def sent(channel: Channel, *changes: Change) -> DeliveryFailure | None:
+def sent(channel: Channel, *changes: Change) -> FailedDelivery | None:
     notice = Notice(changes, range(len(changes)))
     return asyncio.run(_send(channel, notice))
 
 
-async def _send(channel: Channel, notice: Notice) -> DeliveryFailure | None:
+async def _send(channel: Channel, notice: Notice) -> FailedDelivery | None:
     return await channel.send(notice)
 
 

@@ -22,9 +22,9 @@ from fieldmouse.cli import main
 from fieldmouse.config import settings_file
 from fieldmouse.config.settings_file import Settings
 from fieldmouse.storage.changes import Baseline, changes_in
-from fieldmouse.storage.checkpoint import read_checkpoint, sealed_outcomes
+from fieldmouse.storage.checkpoint import read_checkpoint, sealed_outcome_bytes
 from fieldmouse.storage.directory import CrawlDir
-from fieldmouse.storage.outcome_log import rows
+from fieldmouse.storage.outcome_log import outcome_rows
 
 from .receivers import Inbox, answers, closes, hanging, post_office, webhook
 from .test_channels import check_atom
@@ -42,8 +42,8 @@ def start(home: Path, rows: int = ROWS) -> subprocess.Popen[bytes]:
 def told(home: Path) -> list[str]:
     """The ids of all changes in the log, in order."""
     crawl = CrawlDir.open(home)
-    length = sealed_outcomes(read_checkpoint(crawl))
-    return [change.id for row in rows(crawl, length=length) for change in changes_in(row, 0, Baseline(1.0))]
+    length = sealed_outcome_bytes(read_checkpoint(crawl))
+    return [change.id for row in outcome_rows(crawl, length=length) for change in changes_in(row, 0, Baseline(1.0))]
 
 
 def moody(inbox: Inbox, rng: random.Random, over: threading.Event) -> None:

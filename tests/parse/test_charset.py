@@ -14,7 +14,7 @@ from fieldmouse.parse.charset import (
     decode_text,
     encode_query,
     find_charset,
-    prescan,
+    prescan_charset,
     resolve_latin_charset,
     web_codec,
 )
@@ -161,21 +161,21 @@ PRESCANNED = [
 
 @pytest.mark.parametrize(("head", "charset"), PRESCANNED)
 def test_prescan_follows_the_standard(head: str, charset: str) -> None:
-    assert prescan(head.encode()) == charset
+    assert prescan_charset(head.encode()) == charset
 
 
 def test_utf_16_xml_declaration_needs_no_byte_order_mark() -> None:
     text = "<?xml version='1.0'?><p>x</p>"
-    assert prescan(text.encode("utf-16-le")) == "utf-16-le"
-    assert prescan(text.encode("utf-16-be")) == "utf-16-be"
+    assert prescan_charset(text.encode("utf-16-le")) == "utf-16-le"
+    assert prescan_charset(text.encode("utf-16-be")) == "utf-16-be"
 
 
 @given(st.lists(st.sampled_from([head for head, _ in PRESCANNED] + ["<", ">", "'", '"', "-->", "x", "="]), max_size=6))
 def test_text_after_a_declaration_does_not_change_the_charset(pieces: list[str]) -> None:
     text = "".join(pieces)
-    if found := prescan(text.encode()):
-        assert prescan((text + "<meta charset=big5>").encode()) in (found, "big5hkscs")
-        assert found == prescan((text + "<!-- -->").encode()) or text.startswith("<?xml")
+    if found := prescan_charset(text.encode()):
+        assert prescan_charset((text + "<meta charset=big5>").encode()) in (found, "big5hkscs")
+        assert found == prescan_charset((text + "<!-- -->").encode()) or text.startswith("<?xml")
 
 
 @given(st.binary(max_size=300), st.text(max_size=20))

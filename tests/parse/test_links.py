@@ -7,7 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fieldmouse.config.factories import WorkerConfig
-from fieldmouse.parse.links import _ANYWHERE, BaseDirectory, LinkExtractor, is_cacheable, join_href
+from fieldmouse.parse.links import _ANYWHERE, BaseDirectory, LinkExtractor, is_cacheable, join_plain_href
 from fieldmouse.policy.scope import Scope
 from fieldmouse.types.request import Request, RequestKind
 from fieldmouse.url import Url, host_of, parse, resolve
@@ -47,7 +47,7 @@ def origin_of(origin: str) -> str | None:
 @example(BASES[0], "http://1/")
 @example(BASES[0], "//EXAMPLE.org:80/x")
 def test_fast_link_resolution_equals_the_url_parser(base: Url, href: str) -> None:
-    by_hand = join_href(href, BaseDirectory(base), origin_of)
+    by_hand = join_plain_href(href, BaseDirectory(base), origin_of)
     if by_hand is not None:
         assert by_hand == resolve(href, base)
 
@@ -58,7 +58,7 @@ def test_fast_link_resolution_equals_the_url_parser(base: Url, href: str) -> Non
 @example(BASES[1], "_x")
 @example(BASES[1], "~user/")
 def test_every_plain_href_is_cacheable(base: Url, href: str) -> None:
-    if join_href(href, BaseDirectory(base), origin_of) is not None:
+    if join_plain_href(href, BaseDirectory(base), origin_of) is not None:
         assert is_cacheable(href)
 
 
@@ -83,7 +83,7 @@ def test_every_link_of_every_page_is_returned(pages: list[tuple[Url, list[str]]]
     told: set[str] = set()
     meant: set[str] = set()
     for base, found in pages:
-        told |= {link.url for link in links.links_of_page(Request(base), base, found, NOW)}
+        told |= {link.url for link in links.new_links_of_page(Request(base), base, found, NOW)}
         meant |= {url for href in found if not href.startswith("#") and (url := resolve(href, base))}
     assert told == meant
 
@@ -91,22 +91,22 @@ def test_every_link_of_every_page_is_returned(pages: list[tuple[Url, list[str]]]
 def test_link_is_returned_once() -> None:
     links = LinkExtractor(WorkerConfig(scope=Scope()))
     here = Url("http://example.org/a/")
-    assert len(links.links_of_page(Request(here), here, ["b", "./b", "/a/b", "b#x", "//example.org/a/b"], NOW)) == 1
-    assert links.links_of_page(Request(here), here, ["b", "http://example.org/a/b"], NOW) == []
+    assert len(links.new_links_of_page(Request(here), here, ["b", "./b", "/a/b", "b#x", "//example.org/a/b"], NOW)) == 1
+    assert links.new_links_of_page(Request(here), here, ["b", "http://example.org/a/b"], NOW) == []
 
 
 def test_links_out_of_scope_or_too_deep_are_dropped() -> None:
     scope = Scope.from_seeds([Url("http://example.org/")], "host", max_depth=2)
     links = LinkExtractor(WorkerConfig(scope=scope))
     here = Url("http://example.org/")
-    found = links.links_of_page(
+    found = links.new_links_of_page(
         Request(here, depth=1), here, ["/in", "http://other.org/out", "//sub.example.org/"], NOW
     )
     assert [link.url for link in found] == ["http://example.org/in"]
     assert found[0].depth == 2
-    assert links.links_of_page(Request(here, depth=2), here, ["/deeper"], NOW) == []
+    assert links.new_links_of_page(Request(here, depth=2), here, ["/deeper"], NOW) == []
     # A link refused for its depth may still be found from a shallower page.
-    assert len(links.links_of_page(Request(here, depth=0), here, ["/deeper"], NOW)) == 1
+    assert len(links.new_links_of_page(Request(here, depth=0), here, ["/deeper"], NOW)) == 1
 
 
 def test_redirect_keeps_its_depth_and_counts_redirects() -> None:
@@ -143,7 +143,7 @@ def test_seeds_only_crawl_takes_no_links_from_sitemaps() -> None:
 def test_session_ids_are_removed_and_traps_dropped() -> None:
     links = LinkExtractor(WorkerConfig(scope=Scope()))
     here = Url("http://example.org/")
-    found = links.links_of_page(
+    found = links.new_links_of_page(
         Request(here), here, ["/a;jsessionid=0123456789ABC", "/x/x/x/x/", "/y?PHPSESSID=1"], NOW
     )
     assert [link.url for link in found] == ["http://example.org/a", "http://example.org/y"]
@@ -180,9 +180,9 @@ def test_each_href_resolves_on_every_page_as_the_url_parser_does() -> None:
     for shift in range(len(places)):
         links = LinkExtractor(WorkerConfig(key_seed=3, scope=Scope()))
         for base in places[shift:] + places[:shift]:
-            found = {link.url for href in every for link in links.links_of_page(Request(base), base, [href], NOW)}
+            found = {link.url for href in every for link in links.new_links_of_page(Request(base), base, [href], NOW)}
             missed = {resolve(href, base) for href in every if not href.startswith("#")} - {None} - found
-            assert all(links.links_of_page(Request(base), base, [url], NOW) == [] for url in missed if url)
+            assert all(links.new_links_of_page(Request(base), base, [url], NOW) == [] for url in missed if url)
 
 
 @pytest.mark.parametrize(
@@ -207,4 +207,4 @@ def test_trailing_dot_does_not_make_another_host(written: str, meant: str) -> No
     assert resolve(meant) == meant
     links = LinkExtractor(WorkerConfig(scope=Scope()))
     here = Url("http://start.example/")
-    assert [link.url for link in links.links_of_page(Request(here), here, [written, meant], NOW)] == [meant]
+    assert [link.url for link in links.new_links_of_page(Request(here), here, [written, meant], NOW)] == [meant]

@@ -14,7 +14,7 @@ from fieldmouse.parse.parse_cost import (
     SMALL_PAGE,
     ParseCost,
     _may_hold_a_long_tag,
-    _tags,
+    _scan_tags,
     limit_parse_cost,
 )
 from fieldmouse.url import Url
@@ -148,7 +148,7 @@ def test_estimated_cost_bounds_depth_and_size_of_the_tree() -> None:
         html = tag_soup(random.Random(seed))
         depth, count = tree_of(html)
         spent, deepest, starts = ParseCost(), 0, 0
-        for at in _tags(html, spent):
+        for at in _scan_tags(html, spent):
             deepest, starts = max(deepest, len(spent.elements.names)), starts + (html[at + 1 : at + 2] != b"/")
         # Rows and sections that a table gets implicitly, and a few for html, head and body.
         assert depth <= 4 * deepest + ROUNDS / 2, html

@@ -11,10 +11,10 @@ from typing import NoReturn
 import pytest
 
 from fieldmouse.plugins import runner as calling
-from fieldmouse.plugins.runner import InvalidPluginResult, PluginError, PluginTimeout, Watchdog, call_plugin
+from fieldmouse.plugins.runner import CallObserver, InvalidPluginResult, PluginError, PluginTimeout, call_plugin
 
 
-class Diary(Watchdog):
+class Diary(CallObserver):
     def __init__(self) -> None:
         self.told: list[str] = []
 

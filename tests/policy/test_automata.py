@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fieldmouse.errors import SettingsError
-from fieldmouse.policy.automata import NodeAutomaton, count_penalties, feedback, frequency, push_history
+from fieldmouse.policy.automata import NodeAutomaton, count_penalties, poll_frequency, push_history, states_after_poll
 
 resolutions = st.integers(1, 40)
 
@@ -28,25 +28,25 @@ def test_many_pages_move_as_each_would_alone(resolution: int, data: st.DataObjec
     kind = data.draw(st.sampled_from(["int8", "uint8", "int64", "float32"]))
     states = np.array([state for state, _ in polls], dtype=kind)
     changed = np.array([found for _, found in polls], dtype=bool)
-    moved = feedback(states, changed, resolution)
+    moved = states_after_poll(states, changed, resolution)
     assert moved.tolist() == [one_page(state, found, resolution) for state, found in polls]
     assert moved.dtype == states.dtype
 
 
 def test_the_states_given_are_left_as_they_are() -> None:
     states = np.array([3, 3])
-    feedback(states, np.array([True, False]), 8)
+    states_after_poll(states, np.array([True, False]), 8)
     assert states.tolist() == [3, 3]
 
 
 def test_a_state_of_the_smallest_type_does_not_wrap_around() -> None:
-    assert feedback(np.array([255], dtype=np.uint8), np.array([True]), 255).tolist() == [255]
-    assert feedback(np.array([1], dtype=np.uint8), np.array([False]), 255).tolist() == [1]
+    assert states_after_poll(np.array([255], dtype=np.uint8), np.array([True]), 255).tolist() == [255]
+    assert states_after_poll(np.array([1], dtype=np.uint8), np.array([False]), 255).tolist() == [1]
 
 
 @given(resolutions, st.floats(0.3, 3.0))
 def test_a_higher_state_polls_more_and_the_highest_polls_always(resolution: int, linearity: float) -> None:
-    polls = frequency(np.arange(1, resolution + 1), resolution, linearity)
+    polls = poll_frequency(np.arange(1, resolution + 1), resolution, linearity)
     assert (np.diff(polls) > 0).all()
     assert polls[-1] == 1.0
     assert polls[0] > 0
@@ -72,7 +72,7 @@ def test_a_nodes_automaton_moves_as_printed(states: int, data: st.DataObject) ->
             expected = state - 1
         else:
             expected = state
-        state = rule.feedback(state, overloaded=overloaded)
+        state = rule.state_after_slot(state, overloaded=overloaded)
         assert state == expected
         assert threshold <= state <= states
         assert 0 < rule.eviction_probability(state) <= 1

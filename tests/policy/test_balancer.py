@@ -120,7 +120,7 @@ def test_a_live_subnet_is_given_away_as_in_the_simulation() -> None:
 
 
 def test_a_subnet_without_a_near_agent_is_probed_by_all_and_goes_to_the_nearest() -> None:
-    balancer, agents = IpMicraBalancer(np.random.default_rng(5)), AgentTable.with_defaults(["a", "b", "c"])
+    balancer, agents = IpMicraBalancer(np.random.default_rng(5)), AgentTable.from_names(["a", "b", "c"])
     trips, row, here, visitors = {"a": 6.0, "b": 3.0, "c": 9.0}, b"", -1, []
     for _ in range(6):
         here = balancer.choose("h", row, here, agents)
@@ -128,7 +128,7 @@ def test_a_subnet_without_a_near_agent_is_probed_by_all_and_goes_to_the_nearest(
         row = balancer.observe(row, agents.names[here], trips[agents.names[here]], 0.0)
     assert sorted(visitors[:3]) == ["a", "b", "c"]
     assert visitors[3:] == ["b", "b", "b"]
-    agents = AgentTable.with_defaults(["a", "b", "c", "d"])
+    agents = AgentTable.from_names(["a", "b", "c", "d"])
     trips["d"], visitors = 2.5, []
     for _ in range(10):
         here = balancer.choose("h", row, here, agents)
@@ -143,7 +143,7 @@ def test_a_subnet_without_a_near_agent_is_probed_by_all_and_goes_to_the_nearest(
 @pytest.mark.parametrize("policy", BALANCERS)
 @given(alive=st.lists(st.booleans(), min_size=1, max_size=6), here=st.integers(-1, 5), seed=st.integers(0, 99))
 def test_only_live_agents_are_chosen(policy: str, alive: list[bool], here: int, seed: int) -> None:
-    agents = AgentTable.with_defaults([f"agent-{place}" for place in range(len(alive))])
+    agents = AgentTable.from_names([f"agent-{place}" for place in range(len(alive))])
     agents.alive = alive
     balancer = find_balancer(policy)(np.random.default_rng(seed))
     row = balancer.observe(b"", "agent-0", 0.3, 1.0)
@@ -154,7 +154,7 @@ def test_only_live_agents_are_chosen(policy: str, alive: list[bool], here: int, 
 
 @pytest.mark.parametrize("policy", BALANCERS)
 def test_an_unreadable_row_counts_as_empty(policy: str) -> None:
-    agents = AgentTable.with_defaults(["a", "b"])
+    agents = AgentTable.from_names(["a", "b"])
     for row in (b"\xc1", b"spam", HostTripRow("of another kind", 3, ["a"], [1.0], [1.0]).to_row()):
         balancer, fresh = (
             find_balancer(policy)(np.random.default_rng(1)),
@@ -168,7 +168,7 @@ def test_an_unreadable_row_counts_as_empty(policy: str) -> None:
 def test_rows_of_earlier_versions_are_read() -> None:
     """A list whose fields are known by their order, as stored on coordinators."""
     told = ["trips", 40, 0.2, ["near", "far"], [0.1, 10.0], [0.01, 0.02], False, "near", 0]
-    row, agents = msgspec.msgpack.encode(told), AgentTable.with_defaults(["far", "near"])
+    row, agents = msgspec.msgpack.encode(told), AgentTable.from_names(["far", "near"])
     for here in (-1, 0, 1):
         assert find_balancer("priced")(np.random.default_rng(1)).choose("h", row, here, agents) == 1
 
@@ -180,32 +180,32 @@ def test_a_row_identifies_agents_by_name_and_not_by_place() -> None:
         row = balancer.observe(row, "near", 0.01, 0.0)
         row = balancer.observe(row, "far", 0.4, 0.0)
     for names in (["near", "far"], ["far", "near"], ["new", "far", "near"]):
-        agents = AgentTable.with_defaults(names)
+        agents = AgentTable.from_names(names)
         assert names[balancer.choose("h", row, -1, agents)] == "near"
 
 
 def test_the_belief_about_a_new_agent_gets_less_certain_with_visits_of_others() -> None:
     row = HostTripRow("trips")
     for _ in range(10):
-        row.learn("a", 2.0, observation=1.0, transition=0.1, mean=1.0, variance=9.0)
+        row.learn_visit("a", 2.0, observation=1.0, transition=0.1, mean=1.0, variance=9.0)
     means, variances = row.beliefs(["b", "a"], mean=1.0, variance=9.0, transition=0.1)
     assert (means[0], variances[0]) == (1.0, pytest.approx(10.0))
     assert variances[1] < 1.0
-    row.learn("b", 3.0, observation=1.0, transition=0.1, mean=1.0, variance=9.0)
+    row.learn_visit("b", 3.0, observation=1.0, transition=0.1, mean=1.0, variance=9.0)
     assert row.mean[1] == pytest.approx((10.1 * 3.0 + 1.0) / 11.1)
 
 
 def test_a_row_forgets_the_agents_it_knows_least_when_there_are_too_many() -> None:
     row = HostTripRow("trips")
     for number in range(MOST_AGENTS + 5):
-        row.learn(f"a{number}", 1.0, observation=1.0, transition=0.1, mean=1.0, variance=9.0)
+        row.learn_visit(f"a{number}", 1.0, observation=1.0, transition=0.1, mean=1.0, variance=9.0)
     assert len(row.agents) == len(row.mean) == len(row.variance) == MOST_AGENTS
     assert row.agents[0] == "a5"
     assert row.agents[-1] == f"a{MOST_AGENTS + 4}"
 
 
 def test_agents_that_set_their_own_prices_reach_the_prices_of_the_simulation() -> None:
-    agents, lots = AgentTable.with_defaults(NAMES), np.random.default_rng(7)
+    agents, lots = AgentTable.from_names(NAMES), np.random.default_rng(7)
     prices = np.zeros(5)
     for _ in range(50):
         backlog = lots.exponential(5.0, 5)
@@ -235,6 +235,6 @@ def test_agents_that_were_idle_for_long_still_have_a_price(beats: int, others: i
     pace.next_advert(12)
     backlog = [pace.next_advert(0) for _ in range(beats)][-1]
     assert backlog > 0.0
-    table = AgentTable.with_defaults(["ada", *(f"bob {number}" for number in range(others))])
+    table = AgentTable.from_names(["ada", *(f"bob {number}" for number in range(others))])
     table.backlog[0] = backlog
     assert abs(table.next_price(0)) < 1.0

@@ -23,7 +23,7 @@ def looked_at(rates: np.ndarray, gap: float, looks: int, seed: int = 1, fade: fl
 def test_pages_without_polls_are_no_error_and_get_equal_rates() -> None:
     for belief in (change.empty_beliefs(0), change.empty_beliefs(1), change.empty_beliefs(5)):
         assert len(set(change.estimated_rate(belief).tolist())) <= 1
-        assert np.isfinite(change.freshness(belief, 1.0)).all()
+        assert np.isfinite(change.expected_freshness(belief, 1.0)).all()
 
 
 @pytest.mark.parametrize("unit", [1.0, 86_400.0, 1e-3])
@@ -44,7 +44,7 @@ def test_expected_freshness_matches_the_population_even_for_hardly_known_pages()
         law = change.fit_population(belief)
         for interval in (0.5, 1.0, 4.0):
             exact = change.fresh_share(true * interval).mean()
-            assert change.freshness(belief, interval, law).mean() == pytest.approx(exact, abs=0.015)
+            assert change.expected_freshness(belief, interval, law).mean() == pytest.approx(exact, abs=0.015)
         assert change.probability_current(belief, 1.0, law).mean() == pytest.approx(np.exp(-true).mean(), abs=0.015)
 
 
@@ -55,7 +55,7 @@ def test_a_look_that_finds_a_change_never_lowers_the_rate_and_one_that_finds_non
     belief = change.empty_beliefs(1)
     for span, changed in looks:
         belief = change.update_beliefs(belief, span, changed)
-    law = change.RateDistribution.flat(1e-9, 1e5)
+    law = change.RateDistribution.log_uniform(1e-9, 1e5)
     faded = change.update_beliefs(belief, 0.0, False)
     before = change.estimated_rate(faded, law)
     assert change.estimated_rate(change.update_beliefs(belief, gap, False), law) <= before * (1 + 1e-3)
@@ -74,7 +74,7 @@ def test_a_page_that_changes_its_behaviour_is_learned_anew() -> None:
     for changed, looks in ((True, 200), (False, 200)):
         for _ in range(looks):
             belief = change.update_beliefs(belief, 1.0, [changed, not changed])
-    law = change.RateDistribution.flat(1e-4, 1e2)
+    law = change.RateDistribution.log_uniform(1e-4, 1e2)
     assert change.estimated_rate(belief, law)[0] < 0.1 < 1 < change.estimated_rate(belief, law)[1]
 
 
@@ -95,9 +95,9 @@ def test_a_dated_change_tells_more_than_an_undated_one() -> None:
 def test_trust_stays_between_0_and_1_and_rises_with_right_claims(claims: list[bool]) -> None:
     trust = Trust()
     for right in claims:
-        trust = trust.observe(right)
+        trust = trust.after_claim(right)
     assert 0 <= trust.weight() < 1
-    assert trust.observe(False).weight() <= trust.observe(True).weight()
+    assert trust.after_claim(False).weight() <= trust.after_claim(True).weight()
 
 
 def test_the_estimators_of_cho_are_as_biased_as_they_say() -> None:

@@ -71,19 +71,19 @@ def test_nothing_is_suspicious_after_a_success_and_few_refusals_never_are(
     ours = False
     for number, cause in seen:
         if cause is None:
-            outage.reached(host(number), f"10.0.0.{number}")
+            outage.record_reached(host(number), f"10.0.0.{number}")
             failing.clear()
             ours = False
-            assert not outage.suspicious
+            assert not outage.suspects_outage
         else:
-            outage.failed(host(number), cause)
+            outage.record_failed(host(number), cause)
             failing.add(number)
             ours = any(known.is_local for known in outage.suspects.values())
         assert len(outage.witnesses) <= WITNESSES
         if not ours:
-            assert outage.suspicious == (len(failing) >= FEW)
+            assert outage.suspects_outage == (len(failing) >= FEW)
         for n in range(13):
-            assert not outage.protects(host(n)) or (n in failing and len(failing) >= FEW)
+            assert not outage.protects_host(host(n)) or (n in failing and len(failing) >= FEW)
 
 
 @given(st.lists(st.tuples(st.integers(0, 8), st.integers(0, 1)), max_size=40), st.integers(0, 39))
@@ -93,25 +93,25 @@ def test_only_failures_since_the_last_success_are_withdrawn_and_only_once(
     outage = OutageEvidence()
     for turn, (number, failures) in enumerate(counted):
         if turn == reached_at:
-            outage.reached(host(99), "10.0.0.99")
-        outage.failed(host(number), FailureCause.HOST)
+            outage.record_reached(host(99), "10.0.0.99")
+        outage.record_failed(host(number), FailureCause.HOST)
         outage.count_failures(host(number), f"u{number}", failures=failures)
-    outage.begin(10.0)
+    outage.begin_outage(10.0)
     since = counted[reached_at:] if reached_at < len(counted) else counted
     for number in range(9):
         assert outage.take_withdrawn_failures(host(number)) == sum(failures for n, failures in since if n == number)
         assert outage.take_withdrawn_tries(f"u{number}") == sum(1 for n, _ in since if n == number)
         assert outage.take_withdrawn_failures(host(number)) == outage.take_withdrawn_tries(f"u{number}") == 0
-    assert outage.end(73.0) == 63.0
+    assert outage.end_outage(73.0) == 63.0
 
 
 def test_a_single_host_is_suspicious_only_if_the_failure_is_local() -> None:
     outage = OutageEvidence()
-    outage.failed(host(1), FailureCause.HOST)
-    outage.failed(host(1), FailureCause.HOST)
-    assert not outage.suspicious
-    outage.failed(host(1), FailureCause.DNS)
-    assert outage.suspicious
+    outage.record_failed(host(1), FailureCause.HOST)
+    outage.record_failed(host(1), FailureCause.HOST)
+    assert not outage.suspects_outage
+    outage.record_failed(host(1), FailureCause.DNS)
+    assert outage.suspects_outage
     outage.reached(host(2), "10.0.0.2")
     outage.failed(host(1), FailureCause.ROUTE)
     assert not outage.suspicious, "another one was reached just now"
@@ -122,5 +122,5 @@ def test_a_single_host_is_suspicious_only_if_the_failure_is_local() -> None:
 def test_a_machine_out_of_descriptors_says_nothing_about_the_network() -> None:
     outage = OutageEvidence()
     for number in range(20):
-        outage.failed(host(number), FailureCause.MACHINE)
-    assert not outage.suspicious
+        outage.record_failed(host(number), FailureCause.MACHINE)
+    assert not outage.suspects_outage

@@ -157,9 +157,9 @@ def test_links_are_held_for_every_host_that_may_join_and_for_no_other(url: Url, 
     host = host_of(url)
     grows = scope.follows_redirect(url) and not scope.admits(url)
     if mode != "page":
-        assert grows == scope.may_join(host)
-    assert not (scope.may_join(host) and scope.admits_host(host))
-    if scope.may_join(host):
+        assert grows == scope.can_host_join(host)
+    assert not (scope.can_host_join(host) and scope.admits_host(host))
+    if scope.can_host_join(host):
         beside = Url(f"{host}/beside")
         assert scope.with_seeds([url]).admits(beside)
         assert scope.scope_name(host_of(beside)) == scope.scope_name(host)

@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fieldmouse.policy.balance.balancer import AgentTable, find_balancer
-from fieldmouse.policy.balance.priced import PRICING, SHARING, SharingParameters, fullness, share_price
+from fieldmouse.policy.balance.priced import PRICING, SHARING, SharePriceParameters, apparent_host_count, share_price
 
 held = st.floats(0.0, 5000.0)
 load = st.floats(0.0, 1.0)
 
 
-def price_of(hosts: float, busy: float, mean: float, rule: SharingParameters = SHARING) -> float:
-    full = fullness(hosts, busy, rule.few, rule.busy, rule.fuller)
+def price_of(hosts: float, busy: float, mean: float, rule: SharePriceParameters = SHARING) -> float:
+    full = apparent_host_count(hosts, busy, rule.few, rule.busy, rule.fuller)
     return share_price(full, mean, rule.most, rule.even, rule.slope)
 
 
@@ -32,16 +32,16 @@ def test_more_hosts_or_more_load_never_make_an_agent_cheaper(
 @given(st.lists(st.tuples(held, load), min_size=1, max_size=8))
 def test_agents_that_are_alike_have_no_share_price(agents: list[tuple[float, float]]) -> None:
     for hosts, busy in agents:
-        table = AgentTable.with_defaults(["a", "b", "c"])
+        table = AgentTable.from_names(["a", "b", "c"])
         table.hosts, table.load = [hosts] * 3, [busy] * 3
         assert table.share_prices(range(3)) == [0.0] * 3
 
 
 def test_an_agent_without_a_host_count_has_no_share_price() -> None:
-    table = AgentTable.with_defaults(["old", "full", "empty"])
+    table = AgentTable.from_names(["old", "full", "empty"])
     table.hosts = [-1.0, 100.0, 0.0]
     assert table.share_prices(range(3)) == [0.0, SHARING.most, -SHARING.most]
-    assert AgentTable.with_defaults(["a", "b"]).share_prices(range(2)) == [0.0, 0.0]
+    assert AgentTable.from_names(["a", "b"]).share_prices(range(2)) == [0.0, 0.0]
 
 
 @pytest.mark.parametrize(("hosts", "moves"), [((100, 0), True), ((100, 55), True), ((100, 80), False)])
@@ -76,7 +76,7 @@ def moves_away(hosts: tuple[float, float], busy: tuple[float, float], trip: floa
         row = balancer.observe(row, "there", trip_there, 0.0)
     sent = 0
     for _ in range(300):
-        table = AgentTable.with_defaults(["here", "there"])
+        table = AgentTable.from_names(["here", "there"])
         table.hosts, table.load = list(map(float, hosts)), list(busy)
         sent += balancer.choose("h", row, 0, table)
     assert sent <= 300 * (1.0 - PRICING.sticky) * 1.2
@@ -105,7 +105,7 @@ def played(names: int) -> tuple[np.ndarray, list[int]]:
     moves: list[int] = []
     for _ in range(60):
         told = np.bincount(at, minlength=names).astype(float).tolist()
-        tables = [AgentTable.with_defaults(agents) for _ in agents]
+        tables = [AgentTable.from_names(agents) for _ in agents]
         moves.append(0)
         for table in tables:
             table.hosts = list(told)

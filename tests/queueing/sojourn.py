@@ -15,11 +15,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fieldmouse.queueing.model.model import Chain, Model, Rule, StayTotals, build_chain
+from fieldmouse.queueing.model.model import Chain, Model, Rule, SojournTotals, build_chain
 from fieldmouse.queueing.model.validation import FloatArray
 from fieldmouse.queueing.solve import banded, waiting_page
 from fieldmouse.queueing.solve.ordered import OrderedChain
-from fieldmouse.queueing.solve.solve import exponential_stays
+from fieldmouse.queueing.solve.solve import exponential_sojourns
 
 ComplexArray = NDArray[np.complex128]
 Transform = Callable[[ComplexArray], ComplexArray]
@@ -67,16 +67,16 @@ def sojourn_laws(model: Model, rule: Rule) -> SojournLaws:
     found = build_chain(model, rule)
     if model.lifetime.is_exponential:
         share = banded.banded_distribution(found, banded.obsolescence_rates(found, model.lifetime.rate))
-        served, obsolete = exponential_stays(found, share)
+        served, obsolete = exponential_sojourns(found, share)
         both = _with_rate(found, _newcomers(found, share))
     else:
         ordered = OrderedChain(found)
         share, _, x = ordered.solve()
-        served, obsolete = waiting_page.phase_type_stays(ordered, x)
+        served, obsolete = waiting_page.phase_type_sojourns(ordered, x)
         coming = waiting_page.admitted_by_queue_length(ordered, x)
 
         def both(u: ComplexArray) -> tuple[ComplexArray, ComplexArray]:
-            pairs = [waiting_page.transformed_moments(ordered, coming, complex(each)) for each in u.ravel()]
+            pairs = [waiting_page.laplace_moments(ordered, coming, complex(each)) for each in u.ravel()]
             return (
                 np.array([pair[0][0] for pair in pairs]).reshape(u.shape),
                 np.array([pair[1][0] for pair in pairs]).reshape(u.shape),
@@ -84,7 +84,7 @@ def sojourn_laws(model: Model, rule: Rule) -> SojournLaws:
 
     brought = float((share.sum(axis=2) * found.arrivals.brought).sum())
     dropped = float((share.sum(axis=2) * found.arrivals.dropped).sum())
-    everyone = StayTotals(brought, served.time + obsolete.time, served.square + obsolete.square)
+    everyone = SojournTotals(brought, served.time + obsolete.time, served.square + obsolete.square)
 
     def of_all(u: ComplexArray) -> ComplexArray:
         served_then, obsolete_then = both(u)
@@ -98,7 +98,7 @@ def sojourn_laws(model: Model, rule: Rule) -> SojournLaws:
     )
 
 
-def _law(stay: StayTotals, brought: float, transform: Transform, at_once: float = 0.0) -> SojournLaw:
+def _law(stay: SojournTotals, brought: float, transform: Transform, at_once: float = 0.0) -> SojournLaw:
     mean, variance = stay.mean, stay.variance
     assert mean is not None
     assert variance is not None
@@ -109,9 +109,9 @@ def _newcomers(found: Chain, share: FloatArray) -> FloatArray:
     """Pages let in, in a unit of time, by pages ahead of them and service phase."""
     up, service = found.arrivals.up, found.model.service
     place = up.sum(axis=3)[:, ::-1].cumsum(axis=1)[:, ::-1]
-    coming = np.zeros((found.top, service.order))
+    coming = np.zeros((found.highest_level, service.order))
     for nth in range(1, up.shape[1]):
-        last = found.top + 1 - nth
+        last = found.highest_level + 1 - nth
         coming[nth - 1] += (share[0].sum(axis=1) @ place[0, nth]) * service.alpha
         coming[nth:] += np.einsum("iwm,iw->im", share[1:last], place[1:last, nth])
     return coming
@@ -120,11 +120,11 @@ def _newcomers(found: Chain, share: FloatArray) -> FloatArray:
 def _with_rate(found: Chain, coming: FloatArray) -> Callable[[ComplexArray], tuple[ComplexArray, ComplexArray]]:
     """The transforms of served and obsolete pages when waiting pages fade at one rate (theorem 4)."""
     service, fade = found.model.service, found.model.lifetime.rate
-    eye, next_served = np.eye(service.order), np.outer(service.exit, service.alpha)
+    eye, next_served = np.eye(service.order), np.outer(service.exit_rates, service.alpha)
 
     def both(u: ComplexArray) -> tuple[ComplexArray, ComplexArray]:
         shift = u.ravel()[:, None, None] * eye - service.S
-        served = np.linalg.solve(shift, np.broadcast_to(service.exit[:, None], (u.size, len(eye), 1)))
+        served = np.linalg.solve(shift, np.broadcast_to(service.exit_rates[:, None], (u.size, len(eye), 1)))
         obsolete = np.zeros_like(served)
         total = np.stack([(coming[0] @ served)[:, 0], np.zeros(u.size)])
         for ahead in range(1, len(coming)):

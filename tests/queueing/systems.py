@@ -50,7 +50,9 @@ def systems(
         # A mode whose batches never fit and are turned away brings nothing at all: another test's matter.
         draw(st.sampled_from(ADMISSIONS if all(s.D[1].any() for s in modes.values()) else ADMISSIONS[::2])),
     )
-    robots = draw(st.lists(st.sampled_from(sorted(modes)), min_size=model.top + 1, max_size=model.top + 1))
+    robots = draw(
+        st.lists(st.sampled_from(sorted(modes)), min_size=model.highest_level + 1, max_size=model.highest_level + 1)
+    )
     return model, RuleByLevel(tuple(robots))
 
 
@@ -104,15 +106,15 @@ class Account:
             if to != m:
                 yield service.S[m, to], (level, nu, to, waiting)
         if level == 1:
-            yield service.exit[m], (0, nu, 0, ())
+            yield service.exit_rates[m], (0, nu, 0, ())
         else:
             for to, p in enumerate(service.alpha):
-                yield service.exit[m] * p, (level - 1, nu, to, waiting[1:])
+                yield service.exit_rates[m] * p, (level - 1, nu, to, waiting[1:])
         for k, phase in enumerate(waiting):
             for to in range(life.order):
                 if to != phase:
                     yield life.S[phase, to], (level, nu, m, (*waiting[:k], to, *waiting[k + 1 :]))
-            yield life.exit[phase], (level - 1, nu, m, waiting[:k] + waiting[k + 1 :])
+            yield life.exit_rates[phase], (level - 1, nu, m, waiting[:k] + waiting[k + 1 :])
 
     def shares(self) -> dict[State, float]:
         found: dict[State, int] = {(0, 0, 0, ()): 0}
@@ -135,7 +137,7 @@ class Account:
 
     def fates(self) -> dict[tuple[int, tuple[int, ...]], np.ndarray]:
         """By service phase and phases of those waiting up to the page itself: E[T^k; served], E[T^k; not]."""
-        service, life, top = self.model.service, self.model.lifetime, self.model.top
+        service, life, top = self.model.service, self.model.lifetime, self.model.highest_level
         states = [
             (m, phases)
             for n in range(top)
@@ -149,9 +151,9 @@ class Account:
             moves: list[tuple[float, tuple[int, tuple[int, ...]]]] = []
             moves += [(service.S[m, to], (to, phases)) for to in range(service.order) if to != m]
             if phases:
-                moves += [(service.exit[m] * p, (to, phases[1:])) for to, p in enumerate(service.alpha)]
+                moves += [(service.exit_rates[m] * p, (to, phases[1:])) for to, p in enumerate(service.alpha)]
             else:
-                ends[i, 0] += service.exit[m]
+                ends[i, 0] += service.exit_rates[m]
             for k, phase in enumerate(phases):
                 moves += [
                     (life.S[phase, to], (m, (*phases[:k], to, *phases[k + 1 :])))
@@ -159,9 +161,9 @@ class Account:
                     if to != phase
                 ]
                 if k == len(phases) - 1:
-                    ends[i, 1] += life.exit[phase]
+                    ends[i, 1] += life.exit_rates[phase]
                 else:
-                    moves.append((life.exit[phase], (m, phases[:k] + phases[k + 1 :])))
+                    moves.append((life.exit_rates[phase], (m, phases[:k] + phases[k + 1 :])))
             for rate, after in moves:
                 T[i, place[after]] += rate
             T[i, i] -= sum(rate for rate, _ in moves) + ends[i].sum()
@@ -179,8 +181,8 @@ class Account:
         ends = np.zeros((2, 3))
         for state, p in shares.items():
             level, nu, m, waiting = state
-            served += p * service.exit[m] if level else 0.0
-            obsolete += p * sum(life.exit[phase] for phase in waiting)
+            served += p * service.exit_rates[m] if level else 0.0
+            obsolete += p * sum(life.exit_rates[phase] for phase in waiting)
             for batch, D in enumerate(self.model.modes[self.rule.concurrency_at(level)].D):
                 arriving = p * D[nu].sum() if batch else 0.0
                 pages = self.let_in(level, batch)

@@ -104,7 +104,7 @@ def test_marked_robots_share_one_phase(made: tuple[FloatArray, list[list[FloatAr
     before = 0.0
     for active, stream in modes.items():
         assert stream.generator == pytest.approx(everyone.generator)
-        share = sum(k * (everyone.theta @ D).sum() for k, D in enumerate(brought[active - 1], 1))
+        share = sum(k * (everyone.phase_shares @ D).sum() for k, D in enumerate(brought[active - 1], 1))
         assert stream.rate - before == pytest.approx(share)
         before = stream.rate
 

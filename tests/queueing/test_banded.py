@@ -57,7 +57,7 @@ def test_elimination_keeps_every_digit_of_every_probability(
             rows[s, t - s + low] = rate
             exact[s][t] = Fraction(rate)
     weights = np.empty(states)
-    stationary.band_weights(rows, low, weights)
+    stationary.stationary_band_weights(rows, low, weights)
     weights /= weights.sum()
     assert weights.tolist() == pytest.approx([float(p) for p in exactly(exact)], rel=1e-13, abs=0)
 
@@ -89,13 +89,13 @@ def test_the_band_has_the_rates_of_the_chain_and_nothing_besides(system: tuple[M
     share = banded.banded_distribution(found, fades)
     up, service = found.arrivals.up, model.service
     off = up.copy()
-    off[:, 0] -= np.einsum("ijj->ij", up[:, 0])[:, :, None] * np.eye(model.phases)
-    for level in range(model.top + 1):
+    off[:, 0] -= np.einsum("ijj->ij", up[:, 0])[:, :, None] * np.eye(model.arrival_phases)
+    for level in range(model.highest_level + 1):
         phases = range(service.order if level else 1)
-        for nu in range(model.phases):
+        for nu in range(model.arrival_phases):
             for m in phases:
                 out = off[level, :, nu].sum() + (fades[level, nu, m] if level else 0.0)
-                out += service.exit[m] + service.S[m].sum() - service.S[m, m] if level else 0.0
+                out += service.exit_rates[m] + service.S[m].sum() - service.S[m, m] if level else 0.0
                 into = 0.0
                 for below in range(max(0, level - up.shape[1] + 1), level + 1):
                     rates = off[below, level - below, :, nu]
@@ -105,9 +105,9 @@ def test_the_band_has_the_rates_of_the_chain_and_nothing_besides(system: tuple[M
                         into += rates @ share[0, :, 0] * service.alpha[m]
                 if level:
                     into += share[level, nu] @ service.S[:, m] - share[level, nu, m] * service.S[m, m]
-                if level < model.top:
+                if level < model.highest_level:
                     above = share[level + 1, nu]
-                    into += above @ service.exit * (service.alpha[m] if level else 1.0)
+                    into += above @ service.exit_rates * (service.alpha[m] if level else 1.0)
                     into += above[m] * fades[level + 1, nu, m] if level else 0.0
                 assert into == pytest.approx(out * share[level, nu, m], rel=1e-9, abs=1e-300)
 

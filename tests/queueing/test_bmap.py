@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from fieldmouse.queueing.model.arrivals import BatchArrivals, stationary
+from fieldmouse.queueing.model.arrivals import BatchArrivals, stationary_distribution
 from fieldmouse.queueing.model.validation import IntArray, ModelError
 from queueing.models import rates, streams, written
 
@@ -66,7 +66,7 @@ def test_a_modulated_stream_has_the_textbook_moments(a: float, b: float, ab: flo
 @given(streams(phases=2), st.integers(1, 6))
 @settings(max_examples=30, deadline=None)
 def test_with_two_phases_correlations_fall_by_the_same_factor(stream: BatchArrivals, lag: int) -> None:
-    jump = np.linalg.solve(-stream.D[0], stream.batch_rates)
+    jump = np.linalg.solve(-stream.D[0], stream.batch_transition_rates)
     factor = np.trace(jump) - 1  # the eigenvalue that is not 1
     assert stream.lag_correlation(lag + 1) == pytest.approx(factor * stream.lag_correlation(lag), abs=1e-10)
 
@@ -85,15 +85,17 @@ def test_a_renewal_stream_is_uncorrelated(a: float, p: float, b: float, twos: fl
 @given(streams())
 @settings(max_examples=30, deadline=None)
 def test_shares_of_time_balance(stream: BatchArrivals) -> None:
-    assert stream.theta.sum() == pytest.approx(1, rel=1e-14)
-    assert stream.theta @ stream.generator == pytest.approx(np.zeros(stream.phases), abs=1e-10)
+    assert stream.phase_shares.sum() == pytest.approx(1, rel=1e-14)
+    assert stream.phase_shares @ stream.generator == pytest.approx(np.zeros(stream.phases), abs=1e-10)
 
 
 def test_shares_of_time_keep_their_digits_where_they_are_tiny() -> None:
     up, down = 1e-9, 1.0
     chain = np.diag([up] * 4, 1) + np.diag([down] * 4, -1)
     chain -= np.diag(chain.sum(axis=1))
-    assert stationary(chain) / stationary(chain)[0] == pytest.approx((up / down) ** np.arange(5.0), rel=1e-13)
+    assert stationary_distribution(chain) / stationary_distribution(chain)[0] == pytest.approx(
+        (up / down) ** np.arange(5.0), rel=1e-13
+    )
 
 
 @given(streams(), rates)
@@ -159,4 +161,4 @@ def test_empty_batches_in_between_do_not_end_the_list() -> None:
 def test_rounding_in_the_file_is_put_right() -> None:
     stream = BatchArrivals(written("inria")["modes"]["3"])  # printed shares of batches miss 1 by 4e-9
     assert abs(stream.generator.sum(axis=1)).max() < 1e-16
-    assert -stream.D[0].diagonal() == pytest.approx(stream.batch_rates.sum(axis=1), rel=1e-14)
+    assert -stream.D[0].diagonal() == pytest.approx(stream.batch_transition_rates.sum(axis=1), rel=1e-14)

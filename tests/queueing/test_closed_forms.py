@@ -189,7 +189,7 @@ def counted_per_phase(life: PhaseType, rates: list[float], mu: float) -> FloatAr
                 Q[i, place[level + 1, moved(c, (r, 1))]] += rates[level] * life.alpha[r]
             if c[r]:
                 gone = place[level - 1, moved(c, (r, -1))]
-                Q[i, gone] += c[r] * life.exit[r] + mu * c[r] / (level - 1)
+                Q[i, gone] += c[r] * life.exit_rates[r] + mu * c[r] / (level - 1)
                 for s in range(R):
                     if s != r:
                         Q[i, place[level, moved(c, (r, -1), (s, 1))]] += c[r] * life.S[r, s]

@@ -212,7 +212,7 @@ def calm() -> Trace:
 
 def test_what_cannot_be_told_from_a_poisson_stream_is_one(calm: Trace) -> None:
     fitted = fit(calm, capacity=30)
-    assert fitted.model.phases == 1
+    assert fitted.model.arrival_phases == 1
     assert fitted.model.lifetime.is_never
     assert fitted.model.service.scv == pytest.approx(1 / 3, abs=0.03)
     assert fitted.report.is_acceptable
@@ -261,7 +261,7 @@ def test_modes_share_their_phases_also_where_one_needs_none() -> None:
     second = first[-1] + rng.exponential(0.4, 3000).cumsum()
     trace = Trace(np.concatenate((first, second)), np.repeat([1, 2], 3000), rng.exponential(0.2, 100))
     model = fit(trace, capacity=10).model
-    assert model.phases == 2
+    assert model.arrival_phases == 2
     assert model.modes[2].rate == pytest.approx(2.5, rel=0.1)
     assert model.modes[2].intervals.scv == pytest.approx(1.0)
     assert model.modes[2].correlation == pytest.approx(0.0, abs=1e-9)

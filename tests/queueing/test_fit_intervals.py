@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fieldmouse.queueing.fit.arrivals import find_batch_gap, find_pause_length, lag_correlations, split_by_mode
+from fieldmouse.queueing.fit.arrivals import find_batch_gap, find_pause_length, lag_correlations, split_arrivals_by_mode
 from fieldmouse.queueing.fit.trace import Trace, TraceError
 
 samples = st.integers(0, 2**32 - 1).map(np.random.default_rng)
@@ -32,7 +32,7 @@ def traces(draw: st.DrawFn) -> Trace:
 @settings(max_examples=150, deadline=None)
 @given(traces(), st.sampled_from([0.0, 0.5, 5.0]), st.sampled_from([2.0, 10.0, np.inf]))
 def test_every_page_every_interval_and_every_second_is_accounted_for(trace: Trace, gap: float, pause: float) -> None:
-    seen = split_by_mode(trace, gap, pause)
+    seen = split_arrivals_by_mode(trace, gap, pause)
     found = list(seen.streams.values())
     assert sum(int(stream.sizes.sum()) for stream in found) == len(trace.arrived)
     batches = sum(len(stream.sizes) for stream in found)
@@ -65,7 +65,7 @@ def test_batches_that_were_planted_are_found(rng: np.random.Generator, mean: flo
     sizes = rng.choice([1, 2, 3, 8], 1000, p=[0.5, 0.3, 0.1, 0.1])
     at = np.repeat(rng.exponential(mean, 1000).cumsum(), sizes)
     arrived = np.sort(at + rng.uniform(0, width * mean, len(at)))
-    seen = split_by_mode(Trace(arrived, np.ones(len(at), np.int64)))
+    seen = split_arrivals_by_mode(Trace(arrived, np.ones(len(at), np.int64)))
     assert seen.gap > 0
     found = np.bincount(seen.streams[1].sizes, minlength=9)[1:9] / len(seen.streams[1].sizes)
     # Two batches within a gap melt into one; the gap is far below the mean.
@@ -74,7 +74,7 @@ def test_batches_that_were_planted_are_found(rng: np.random.Generator, mean: flo
 
 def test_pages_of_one_moment_are_one_batch_on_any_clock() -> None:
     arrived = np.repeat(np.arange(40.0), 3)
-    assert set(split_by_mode(Trace(arrived, np.ones(120, np.int64))).streams[1].sizes.tolist()) == {3}
+    assert set(split_arrivals_by_mode(Trace(arrived, np.ones(120, np.int64))).streams[1].sizes.tolist()) == {3}
 
 
 @settings(max_examples=25, deadline=None)
@@ -82,7 +82,7 @@ def test_pages_of_one_moment_are_one_batch_on_any_clock() -> None:
 def test_stops_of_the_crawl_are_left_out(rng: np.random.Generator, stops: int) -> None:
     steps = rng.exponential(1.0, 800)
     steps[rng.choice(800, stops, replace=False)] = rng.uniform(500, 5000, stops)
-    seen = split_by_mode(Trace(steps.cumsum(), np.full(800, 2)))
+    seen = split_arrivals_by_mode(Trace(steps.cumsum(), np.full(800, 2)))
     assert seen.pauses in (stops, stops - 1), "a stop before the first page is none"
     assert seen.streams[2].seconds == pytest.approx(steps[1:][steps[1:] < 400].sum())
 
@@ -97,7 +97,7 @@ def test_a_switch_just_after_a_page_cuts_no_interval() -> None:
     arrived = np.arange(1.0, 101.0)
     robots = np.where(np.arange(100) < 50, 4, 1)
     trace = Trace(arrived, robots, span=100.0, switched=np.array([0.0, 50.0 + 1e-5]), mode=np.array([4, 1]))
-    seen = split_by_mode(trace)
+    seen = split_arrivals_by_mode(trace)
     assert len(seen.streams[4].whole) == 49
     assert len(seen.streams[1].whole) == 50
     assert seen.streams[4].cut.tolist() == []
@@ -107,7 +107,7 @@ def test_an_interval_that_sees_its_mode_end_is_kept_as_cut() -> None:
     trace = Trace(
         np.array([1.0, 2.0, 5.0]), np.array([4, 4, 1]), span=6.0, switched=np.array([0.0, 3.5]), mode=np.array([4, 1])
     )
-    seen = split_by_mode(trace)
+    seen = split_arrivals_by_mode(trace)
     assert seen.streams[4].whole.tolist() == [1.0]
     assert seen.streams[4].cut.tolist() == [1.5]
     assert seen.streams[1].whole.tolist() == []
@@ -124,7 +124,7 @@ def test_correlations_are_those_of_the_intervals(rng: np.random.Generator, decay
     for i, step in enumerate(rng.normal(size=3999)):
         x[i + 1] = decay * x[i] + step
     trace = Trace(np.concatenate(([0.0], (x - x.min() + 1).cumsum())), np.ones(4001, np.int64))
-    found = lag_correlations(split_by_mode(trace, gap=0.0).streams[1], 4)
+    found = lag_correlations(split_arrivals_by_mode(trace, gap=0.0).streams[1], 4)
     # Bartlett's bound on the deviation of an estimated correlation, five times.
     assert found == pytest.approx([decay**k for k in range(1, 5)], abs=5 * np.sqrt(4.6 / 4000))
 

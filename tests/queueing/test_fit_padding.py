@@ -28,7 +28,7 @@ def test_a_poisson_mode_stands_beside_one_that_is_almost_regular() -> None:
         mode=np.array(mode),
     )
     model = fit(trace, 10).model
-    assert model.phases == 2
+    assert model.arrival_phases == 2
     for number, rate in ((1, 2.5), (4, 10.0)):
         # Four deviations of a mean of so many intervals.
         assert abs(model.modes[number].rate / rate - 1) < 4 / np.sqrt(count)

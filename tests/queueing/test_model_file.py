@@ -207,7 +207,7 @@ def test_a_rule_that_names_no_mode_is_refused() -> None:
 def test_a_batch_let_in_whole_may_stand_above_the_capacity() -> None:
     stream = BatchArrivals((np.array([[-1.0]]), np.array([[0.0]]), np.array([[0.0]]), np.array([[1.0]])))
     tops = [
-        Model(4, {1: stream}, PhaseType.exponential(1.0), PhaseType.never(), admission).top
+        Model(4, {1: stream}, PhaseType.exponential(1.0), PhaseType.never(), admission).highest_level
         for admission in ("partial", "rejection", "complete")  # type: ignore[misc]
     ]
     assert tops == [4, 4, 6]

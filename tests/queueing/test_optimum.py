@@ -17,7 +17,7 @@ from fieldmouse.queueing.model.phase_type import PhaseType
 from fieldmouse.queueing.model.validation import ModelError
 from fieldmouse.queueing.optimise import landscape
 from fieldmouse.queueing.optimise import landscape as ground_module
-from fieldmouse.queueing.optimise.decision import best_policy
+from fieldmouse.queueing.optimise.decision import optimal_state_policy
 from fieldmouse.queueing.optimise.landscape import RuleByLevel, count_rules, measure_all_rules
 from fieldmouse.queueing.optimise.optimum import BoundsUnreachable, minimise_within_bounds, optimise, pareto_front
 from fieldmouse.queueing.solve import banded, ordered, waiting_page
@@ -42,10 +42,10 @@ def paper(K: int) -> Model:
 def test_rules_solved_together_are_as_if_solved_alone(system: tuple[Model, RuleByLevel]) -> None:
     model, _ = system
     ground = measure_all_rules(model)
-    assert len(ground) == count_rules(len(model.modes), model.top + 1)
+    assert len(ground) == count_rules(len(model.modes), model.highest_level + 1)
     seen = set()
     for rule in range(len(ground)):
-        by_level = ground.by_level(rule)
+        by_level = ground.rule_by_level(rule)
         assert list(by_level.robots) == sorted(by_level.robots, reverse=True)
         seen.add(by_level.robots)
         alone = solve(model, by_level)
@@ -63,7 +63,7 @@ def test_a_thousand_levels_lose_no_digit_to_the_sharing() -> None:
         model = Model(1000, modes, PhaseType.exponential(1.0), PhaseType.never())
         ground = measure_all_rules(model)
         for rule in (0, 1, 3, 400, 999, 1000, 1001):
-            alone = solve(model, ground.by_level(rule))
+            alone = solve(model, ground.rule_by_level(rule))
             for name in ("rate", "loss", "star", "robots", "sojourn_served"):
                 value = getattr(alone, name)
                 assert getattr(ground, name)[rule] == pytest.approx(value, rel=1e-9, abs=1e-250), (low, rule, name)
@@ -79,7 +79,7 @@ def test_no_thresholds_on_any_subset_cost_less(system: tuple[Model, RuleByLevel]
         for robots in combinations(sorted(model.modes, reverse=True), size):
             tried = {
                 limits: cost_of(solve(model, Thresholds(robots, limits)), weights)
-                for limits in product(range(model.top + 1), repeat=size - 1)
+                for limits in product(range(model.highest_level + 1), repeat=size - 1)
                 if list(limits) == sorted(limits)
             }
             choice = next(one for one in found.subsets if one.robots == robots)
@@ -221,7 +221,7 @@ def test_the_best_policy_is_the_best_of_all_policies(weights: Cost, low: float, 
     first = BatchArrivals(([[-low - 1, 1.0], [0.5, -0.5 - high]], [[low, 0.0], [0.0, high]]))  # type: ignore[arg-type]
     other = BatchArrivals(([[-high - 0.5, 0.5], [1.0, -1 - low]], [[high, 0.0], [0.0, low]]))  # type: ignore[arg-type]
     model = Model(2, {1: first, 2: other}, PhaseType.exponential(1.0), PhaseType.exponential(0.3))
-    found = best_policy(model, weights)
+    found = optimal_state_policy(model, weights)
     least_J = np.inf
     for chosen in product((0, 1), repeat=6):
         table = np.array(chosen).reshape(3, 2)
@@ -261,4 +261,4 @@ def _by_level_and_phase(model: Model, table: np.ndarray) -> np.ndarray:
 @given(systems(exponentials(), most=4), costs)
 def test_no_thresholds_beat_the_best_policy(system: tuple[Model, RuleByLevel], weights: Cost) -> None:
     model, _ = system
-    assert best_policy(model, weights).J <= optimise(model, weights).J * (1 + 1e-9) + 1e-9
+    assert optimal_state_policy(model, weights).J <= optimise(model, weights).J * (1 + 1e-9) + 1e-9

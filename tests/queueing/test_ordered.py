@@ -29,7 +29,7 @@ def test_written_down_or_settled_by_rounds_the_chain_is_the_same(system: tuple[M
     if count_states(system[0], system[0].lifetime.order) > ordered.DENSE:
         return
     share, fades, x = found.solve()
-    settled_share, settled_fades, settled = found.iterate()
+    settled_share, settled_fades, settled = found.solve_by_iteration()
     assert settled_share == pytest.approx(share, rel=1e-10, abs=1e-18)
     assert settled_fades == pytest.approx(fades, rel=1e-10, abs=1e-14 * max(1.0, fades.max()))
     for one, other in zip(x, settled, strict=True):
@@ -39,7 +39,7 @@ def test_written_down_or_settled_by_rounds_the_chain_is_the_same(system: tuple[M
 @settings(max_examples=60, deadline=None)
 @given(phase_types(most=4), st.lists(st.floats(0.0, 5.0), min_size=3, max_size=3))
 def test_coordinates_change_nothing_about_a_lifetime(life: PhaseType, times: list[float]) -> None:
-    at = coordinates.triangular_coordinates(life)
+    at = coordinates.triangular_phase_type(life)
     assert np.tril(at.rates, -1) == pytest.approx(np.zeros_like(at.rates), abs=1e-12)
     moments = [life.moment(k) for k in (1, 2, 3)]
     power, factorial = at.one, 1
@@ -49,13 +49,13 @@ def test_coordinates_change_nothing_about_a_lifetime(life: PhaseType, times: lis
         power, factorial = np.linalg.solve(-at.rates, power), factorial * k
         assert factorial * (at.start @ power).real == pytest.approx(moment, rel=near)
     assert (at.start @ at.one).real == pytest.approx(1.0, rel=1e-12)
-    assert (at.start @ at.leave).real == pytest.approx(float(life.alpha @ life.exit), rel=1e-9, abs=1e-12)
+    assert (at.start @ at.leave).real == pytest.approx(float(life.alpha @ life.exit_rates), rel=1e-9, abs=1e-12)
 
 
 @settings(max_examples=40, deadline=None)
 @given(phase_types(most=3), st.integers(0, 4), st.integers(1, 3), st.integers(0, 2**32 - 1))
 def test_a_level_is_solved_as_its_kronecker_sum(life: PhaseType, pages: int, n: int, seed: int) -> None:
-    at = coordinates.triangular_coordinates(life)
+    at = coordinates.triangular_phase_type(life)
     rng = np.random.default_rng(seed)
     block = rng.random((n, n))
     block -= np.diag(block.sum(axis=1) + rng.random(n))

@@ -134,5 +134,5 @@ def test_a_wrong_entry_is_named(alpha: list[float], S: list[list[float]], compla
 def test_rounding_in_the_file_is_put_right() -> None:
     rounded = PhaseType([0.3, 0.7000000003], [[-3.0, 3.00000002], [1.0, -2.0]])
     assert rounded.alpha.sum() == pytest.approx(1.0, rel=1e-15)
-    assert rounded.exit.tolist() == [0.0, 1.0]
+    assert rounded.exit_rates.tolist() == [0.0, 1.0]
     assert rounded.S[0].sum() == 0

@@ -142,7 +142,7 @@ def test_batches_are_let_in_as_the_admission_says(admission: Admission) -> None:
     K, ones, threes, mu, theta = 4, 0.5, 0.6, 1.0, 0.25
     stream = BatchArrivals((np.array([[-1.1]]), np.array([[ones]]), np.zeros((1, 1)), np.array([[threes]])))
     model = Model(K, {1: stream}, PhaseType.exponential(mu), PhaseType.exponential(theta), admission)
-    levels = model.top + 1
+    levels = model.highest_level + 1
     Q, lost = np.zeros((levels, levels)), np.zeros(levels)
     for level in range(levels):
         for batch, rate in ((1, ones), (3, threes)):
@@ -177,7 +177,7 @@ def test_with_room_for_one_page_only_rates_and_means_matter(
 ) -> None:
     """An idle spell lasts until the next batch, which meets the phase that was left; with Poisson batches
     P_star = 1 / (1 + lambda_g b_1), whatever the service, and nobody waits."""
-    poisson = BatchArrivals(tuple(np.array([[D.sum()]]) for D in (-stream.batch_rates, *stream.D[1:])))
+    poisson = BatchArrivals(tuple(np.array([[D.sum()]]) for D in (-stream.batch_transition_rates, *stream.D[1:])))
     found = run(Model(1, {1: poisson}, service, life), Thresholds((1,)), 300_000, seed)
     near(found, "star", 1 / (1 + poisson.batch_rate * service.mean), 3.0)
     near(found, "sojourn_served", service.mean, 3.0)
@@ -230,7 +230,7 @@ def test_every_page_has_one_fate_and_little_has_his_law(
     assert found.levels.sum() == pytest.approx(1, abs=1e-12)
     assert found.robots == pytest.approx(sum(r * share for r, share in found.robots_distribution.items()))
     # What still waits at either end of the run is all that keeps these from being exact.
-    pages = 30 * (model.top + 1) / 60_000
+    pages = 30 * (model.highest_level + 1) / 60_000
     assert found.mean_level == pytest.approx(found.rate * found.sojourn, rel=0.1 + pages, abs=pages)
 
 

@@ -52,7 +52,7 @@ def test_without_obsolescence_a_page_waits_for_those_ahead() -> None:
 def followed(model: Model, rule: Thresholds) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Start, rates and ends (served, obsolete) of a page's journey, its lifetime exponential, written out."""
     account = Account(model, rule)
-    service, fade, top = model.service, model.lifetime.rate, model.top
+    service, fade, top = model.service, model.lifetime.rate, model.highest_level
     M = service.order
     start, T, ends = np.zeros(top * M), np.zeros((top * M, top * M)), np.zeros((top * M, 2))
     for state, p in account.shares().items():
@@ -67,10 +67,10 @@ def followed(model: Model, rule: Thresholds) -> tuple[np.ndarray, np.ndarray, np
         T[here, here] += service.S - ahead * fade * np.eye(M)
         if ahead:
             below = slice(ahead * M - M, ahead * M)
-            T[here, below] = np.outer(service.exit, service.alpha) + (ahead - 1) * fade * np.eye(M)
+            T[here, below] = np.outer(service.exit_rates, service.alpha) + (ahead - 1) * fade * np.eye(M)
             ends[here, 1] = fade
         else:
-            ends[here, 0] = service.exit
+            ends[here, 0] = service.exit_rates
     return start, T, ends
 
 
@@ -96,8 +96,8 @@ def test_a_law_does_not_depend_on_the_chain_it_came_from() -> None:
     coming = waiting_page.admitted_by_queue_length(ordered, ordered.solve()[2])
     law = sojourn_laws(model, Thresholds((1,))).served
     u = np.array([0.2, 1.0 + 2.0j, 5.0 - 1.0j])
-    pushed = [waiting_page.transformed_moments(ordered, coming, complex(each))[0][0] for each in u]
-    total = waiting_page.transformed_moments(ordered, coming)[0][0]
+    pushed = [waiting_page.laplace_moments(ordered, coming, complex(each))[0][0] for each in u]
+    total = waiting_page.laplace_moments(ordered, coming)[0][0]
     assert law.transform(u) == pytest.approx(np.array(pushed) / total, rel=1e-11)
 
 

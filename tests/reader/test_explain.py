@@ -47,7 +47,7 @@ def said(told: Explanation, *words: str) -> list[str]:
 
 def test_explanation_names_at_most_one_time_of_the_next_request(resting: Path) -> None:
     home = CrawlDir.open(resting)
-    urls = [Url(fact.url) for fact in MEADOW.truth()]
+    urls = [Url(fact.url) for fact in MEADOW.true_urls()]
     places, rests = set(), 0
     for after in (KILLED_AFTER - 5.0, KILLED_AFTER + 1000.0):
         for url in urls:
@@ -66,7 +66,7 @@ def test_explanation_names_at_most_one_time_of_the_next_request(resting: Path) -
 
 def test_no_host_is_said_to_rest_after_its_rest_time(resting: Path) -> None:
     home = CrawlDir.open(resting)
-    for fact in MEADOW.truth():
+    for fact in MEADOW.true_urls():
         told = explain(home, Url(fact.url), virtual_time.EPOCH + 1e7)
         assert not said(told, "rests", "tried again in"), told.says
 

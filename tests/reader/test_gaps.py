@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fieldmouse.policy.polling import registry
-from fieldmouse.reader.freshness import Gaps, _newer, current_time
+from fieldmouse.reader.freshness import Gaps, _count_later_gaps, measure_page_seconds
 
 PAGES, SLOTS = 1500, 48
 """Slots in a round, the time in which the budget allows one poll of every page."""
@@ -45,7 +45,7 @@ def test_measured_freshness_is_right_also_for_pages_that_are_hardly_polled(polic
     """A page that is polled ever more seldom is one that does not change: it is not like the others."""
     for seed in (1, 2):
         gaps, looked, truth = played(policy, rounds=8, counted=4, seed=seed)
-        held = current_time(gaps, looked, 5.0, 9.0)
+        held = measure_page_seconds(gaps, looked, 5.0, 9.0)
         assert held.all == pytest.approx(PAGES * 4)
         assert held.good / held.all == pytest.approx(truth, abs=0.02)
 
@@ -54,5 +54,5 @@ def test_measured_freshness_is_right_also_for_pages_that_are_hardly_polled(polic
 def test_gaps_of_a_page_are_counted_from_the_newest(pages: list[int]) -> None:
     pages.sort()
     none = np.zeros(len(pages))
-    newer = _newer(Gaps(np.array(pages, np.int64), none, none, none > 0)).tolist()
+    newer = _count_later_gaps(Gaps(np.array(pages, np.int64), none, none, none > 0)).tolist()
     assert newer == [pages[place + 1 :].count(page) for place, page in enumerate(pages)]

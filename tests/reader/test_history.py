@@ -11,7 +11,7 @@ from fieldmouse.config import settings_file
 from fieldmouse.config.settings_file import Settings
 from fieldmouse.formatting import format_time
 from fieldmouse.policy.polling.policies import UniformPolicy
-from fieldmouse.reader.explain import POLLS_DESCRIBED, _fates, describe_next_poll, next_poll
+from fieldmouse.reader.explain import POLLS_DESCRIBED, _describe_outcomes, describe_next_poll, next_poll
 from fieldmouse.refresh.scheduler import RETRY_INTERVAL
 from fieldmouse.types.outcome import ContentChange, OutcomeRow
 from fieldmouse.types.reason import OutcomeKind, OutcomeReason
@@ -36,7 +36,9 @@ def looks(*news: ContentChange) -> list[OutcomeRow]:
 
 
 def test_polls_without_news_are_counted_and_the_others_described() -> None:
-    said = list(_fates(looks(ContentChange.SAME, ContentChange.CHANGED, ContentChange.NOISE, ContentChange.SAME)))
+    said = list(
+        _describe_outcomes(looks(ContentChange.SAME, ContentChange.CHANGED, ContentChange.NOISE, ContentChange.SAME))
+    )
     first, last = format_time(CRAWLED + DAY), format_time(CRAWLED + 4 * DAY)
     (counts,) = [line for line in said if line.startswith("polled")]
     assert counts.startswith(f"polled 4 times, from {first} to {last}: 1 change found, and 1 time a difference")
@@ -48,11 +50,11 @@ def test_polls_without_news_are_counted_and_the_others_described() -> None:
 
 
 def test_a_page_without_polls_has_no_poll_history() -> None:
-    assert not [line for line in _fates(looks()) if "poll" in line or "version" in line]
+    assert not [line for line in _describe_outcomes(looks()) if "poll" in line or "version" in line]
 
 
 def test_only_the_newest_changes_of_a_page_are_described() -> None:
-    said = list(_fates(looks(*[ContentChange.CHANGED] * 50)))
+    said = list(_describe_outcomes(looks(*[ContentChange.CHANGED] * 50)))
     assert f"the newest {POLLS_DESCRIBED} of 50 polls that found something:" in said
     assert sum("fetched" in line for line in said) == POLLS_DESCRIBED + 1
     assert any("Day 50" in line for line in said)
@@ -63,7 +65,7 @@ def test_withdrawn_changes_are_not_counted() -> None:
     rows = looks(ContentChange.CHANGED, ContentChange.CHANGED, ContentChange.NOISE)
     withdrawn = (rows[1].at, rows[2].at)
     rows[3] = page(1, rows[3].at, polled="page", news=ContentChange.NOISE, withdrawn_at=withdrawn)
-    (counts,) = [line for line in _fates(rows) if line.startswith("polled")]
+    (counts,) = [line for line in _describe_outcomes(rows) if line.startswith("polled")]
     assert counts.endswith("0 changes found, and 3 times a difference that is none to a reader")
 
 
@@ -95,7 +97,7 @@ def test_a_page_is_due_one_interval_after_its_last_poll(chronicle: Chronicle) ->
 def test_a_poll_in_flight_is_reported(chronicle: Chronicle) -> None:
     chronicle.ledger.budget = 3 / DAY
     chronicle.settle([page(1, CRAWLED)])
-    number = chronicle.ledger.find(url(1))
+    number = chronicle.ledger.find_row(url(1))
     assert number is not None
     chronicle.ledger.mark_in_flight(np.array([number]))
     chronicle.checkpoint()

@@ -11,7 +11,7 @@ from fieldmouse.reader.missing import find_linking_pages
 from fieldmouse.storage.checkpoint import ShardState
 from fieldmouse.types.outcome import Page
 from fieldmouse.url import Url
-from fieldmouse.workers.shard import Shard
+from fieldmouse.workers.shard import ShardWriter
 from workers.responses import CONFIG, page
 
 TARGET = Url("http://a.example/hidden/page.html?x=1&y=2")
@@ -20,10 +20,10 @@ WHOLE = "the page asks robots not to follow its links (nofollow)"
 
 
 def searched(home: Path, *pages: Page, **words: int) -> list[tuple[Url, str]]:
-    shard = Shard(home, 0, CONFIG, ShardState())
+    shard = ShardWriter(home, 0, CONFIG, ShardState())
     for number, one in enumerate(pages, 1):
         shard.process_outcome(number, one)
-    state = shard.prepare()
+    state = shard.prepare_commit()
     shard.close()
     return find_linking_pages(home / "archive", [state], TARGET, **words)[0]
 

@@ -7,7 +7,13 @@ from pathlib import Path
 
 import msgspec
 
-from fieldmouse.storage.checkpoint import Checkpoint, encode, open_journal, part_state, sealed_outcomes
+from fieldmouse.storage.checkpoint import (
+    Checkpoint,
+    encode_checkpoint,
+    make_part_state,
+    open_journal,
+    sealed_outcome_bytes,
+)
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.storage.log import Log
 from fieldmouse.types.outcome import OutcomeRow
@@ -18,14 +24,14 @@ def write_rows(path: Path, rows: Iterable[OutcomeRow]) -> Path:
     made = (path / "crawl.json").exists()
     home = CrawlDir.open(path) if made else CrawlDir.create(path, shards=1, settings=b"")
     journal, last = open_journal(home)
-    log = Log(home / "outcomes.log", sealed_outcomes(last))
+    log = Log(home / "outcomes.log", sealed_outcome_bytes(last))
     for row in rows:
         log.append(msgspec.msgpack.encode(row))
     length = log.flush()
     log.close()
     at = 1.0 if last is None else last.at + 1.0
-    parts = {"outcomes": part_state(length, {"outcomes.log": length}), "shards": part_state([], {})}
+    parts = {"outcomes": make_part_state(length, {"outcomes.log": length}), "shards": make_part_state([], {})}
     journal.begin()
-    journal.commit(encode(Checkpoint(at=at, parts=parts, born=home.identity)))
+    journal.commit(encode_checkpoint(Checkpoint(at=at, parts=parts, born=home.identity)))
     journal.close()
     return path

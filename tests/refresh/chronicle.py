@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from fieldmouse.policy.polling.interface import PollingPolicy
 from fieldmouse.refresh.page_table import PageTable
-from fieldmouse.storage.checkpoint import Checkpoint, DurableLog, DurableSet, open_journal
+from fieldmouse.storage.checkpoint import Checkpoint, CheckpointParts, DurableLog, open_journal
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.types.outcome import OutcomeRow
 from fieldmouse.types.reason import OutcomeKind
@@ -67,8 +67,8 @@ class Chronicle:
         self.journal, self.last = open_journal(self.home)
         self.outcomes = DurableLog("outcomes", self.home / "outcomes.log", self.last)
         self.ledger = PageTable(self.home, self.last, policy=self.policy, named=self.named)
-        self.parts = DurableSet(self.home, self.journal, (self.outcomes, self.ledger), self.last)
-        self.parts.begin()
+        self.parts = CheckpointParts(self.home, self.journal, (self.outcomes, self.ledger), self.last)
+        self.parts.open_for_writing()
 
     def close(self) -> None:
         self.ledger.close()
@@ -87,7 +87,7 @@ class Chronicle:
         self.clock += 1.0
         moment = self.parts.seal(self.clock, clean=clean)
         self.parts.commit(moment)
-        self.parts.committed()
+        self.parts.notify_committed()
 
     def settle(self, rows: Iterable[OutcomeRow], *, durable: bool = True) -> None:
         """These happened, and the ledger knows; unless `durable`, a kill may still take them."""

@@ -146,7 +146,7 @@ def check_same(chronicle: Chronicle, rows: Iterable[OutcomeRow]) -> None:
         plain.take(row)
     assert len(ledger) == len(plain.pages)
     for name, known in plain.pages.items():
-        number = ledger.find(name)
+        number = ledger.find_row(name)
         assert number is not None
         told = {column.name: ledger.column(column.name)[number] for column in ledger.pages.fields}
         flags = PageFlag(int(told["flags"]))
@@ -170,7 +170,7 @@ def check_same(chronicle: Chronicle, rows: Iterable[OutcomeRow]) -> None:
         assert (PageFlag.EXCLUDED in flags) == known["excluded"]
         assert (PageFlag.ABSENT in flags) == known["absent"]
         assert (PageFlag.TROUBLE in flags) == known["trouble"]
-        assert ledger.row_at(int(told["standing"])).url == name
+        assert ledger.outcome_at(int(told["standing"])).url == name
 
 
 @st.composite
@@ -242,5 +242,5 @@ def test_pages_know_their_host(tmp_path: Path, count: int) -> None:
     chronicle.settle(page(number, host=number % 3) for number in range(count))
     assert len(chronicle.ledger.hosts) == 3
     assert chronicle.ledger.column("host").tolist() == (np.arange(count) % 3).tolist()
-    assert [chronicle.ledger.find(url(n, n % 3)) for n in (0, 1, count - 1)] == [0, 1, count - 1]
-    assert chronicle.ledger.find(url(count, 1)) is None
+    assert [chronicle.ledger.find_row(url(n, n % 3)) for n in (0, 1, count - 1)] == [0, 1, count - 1]
+    assert chronicle.ledger.find_row(url(count, 1)) is None

@@ -119,7 +119,7 @@ def test_a_changed_budget_is_kept_and_planned_for(tmp_path: Path) -> None:
         asked = len(refreshing.asked)
         assert 0.85 * allowed - 10 <= asked <= allowed + 5 * 8.0
         assert refreshing.chronicle.ledger.budget == 8.0 * share
-        assert refreshing.scheduler.rates().sum() == pytest.approx(8.0 * share, rel=0.01)
+        assert refreshing.scheduler.planned_rates().sum() == pytest.approx(8.0 * share, rel=0.01)
         start += 60
     last = [at for at, _ in refreshing.asked if at >= begin + 180]
     assert len(last) <= 60 + 5 + 1, "nothing that was saved at a larger share is spent at a small one"
@@ -264,15 +264,15 @@ def test_a_round_polls_every_page_once_and_likely_changes_first(tmp_path: Path) 
             for number in range(40)
         )
     refreshing = Refreshing(chronicle, budget=1.0, once_since=5500.0)
-    assert refreshing.scheduler.remaining == 40
+    assert refreshing.scheduler.remaining_pages == 40
     refreshing.run(5500.0, 20)
     assert {name for _, name in refreshing.asked[:8]} == set(busy)
     refreshing.chronicle.checkpoint()
     refreshing.killed()
     refreshing.run(5600.0, 60)
     assert Counter(Counter(name for _, name in refreshing.asked).values()) == {1: 40}
-    assert refreshing.scheduler.remaining == 0
-    assert refreshing.scheduler.next_at(6000.0) is None
+    assert refreshing.scheduler.remaining_pages == 0
+    assert refreshing.scheduler.next_poll_at(6000.0) is None
 
 
 def test_a_round_ends_even_if_the_clock_goes_back(tmp_path: Path) -> None:
@@ -291,7 +291,7 @@ def test_a_round_ends_even_if_the_clock_goes_back(tmp_path: Path) -> None:
     assert len(times) == 41
     assert {name for name, count in times.items() if count > 1} <= polled, "only what was lost by the kill"
     assert max(times.values()) <= 2
-    assert refreshing.scheduler.remaining == 0
+    assert refreshing.scheduler.remaining_pages == 0
 
 
 def test_failed_and_gone_pages_are_polled_at_the_retry_rate_and_take_at_most_a_tenth(tmp_path: Path) -> None:
@@ -306,12 +306,12 @@ def test_failed_and_gone_pages_are_polled_at_the_retry_rate_and_take_at_most_a_t
     chronicle.settle([*odd, *(page(n, 1000.0, n % 10) for n in range(300, 400))])
     refreshing = Refreshing(chronicle, budget=1.0, retry=10_000.0)
     refreshing.scheduler.take_due(1000.0, 0)
-    rates = refreshing.scheduler.rates()
+    rates = refreshing.scheduler.planned_rates()
     assert rates[:300] == pytest.approx(1e-4)
     assert rates.sum() == pytest.approx(1.0)
     many = Refreshing(chronicle, budget=1.0, retry=100.0).scheduler
     many.take_due(1000.0, 0)
-    assert many.rates()[:300].sum() == pytest.approx(0.1)
+    assert many.planned_rates()[:300].sum() == pytest.approx(0.1)
 
 
 def test_a_poll_request_has_all_data_of_the_copy(tmp_path: Path) -> None:
@@ -359,7 +359,7 @@ def test_next_at_is_the_time_of_the_next_due_poll(tmp_path: Path) -> None:
     chronicle = Chronicle(tmp_path / "c", registry.create_policy("uniform"), "uniform")
     scheduler = PollScheduler(chronicle.ledger, chronicle.policy, 0.1)
     assert scheduler.take_due(1000.0, 5) == []
-    assert scheduler.next_at(1000.0) is None
+    assert scheduler.next_poll_at(1000.0) is None
     chronicle.settle([page(1, 1000.0)])
     asked = []
     now = 1000.0
@@ -368,7 +368,7 @@ def test_next_at_is_the_time_of_the_next_due_poll(tmp_path: Path) -> None:
         asked += [now] * len(links)
         if links:
             chronicle.settle((answered(link, now) for link in links), durable=False)
-        later = scheduler.next_at(now)
+        later = scheduler.next_poll_at(now)
         assert later is not None
         assert later > now
         now = later

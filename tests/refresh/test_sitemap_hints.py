@@ -73,7 +73,7 @@ class Site:
     def hinted(self) -> set[str]:
         ledger = self.chronicle.ledger
         rows = np.flatnonzero(ledger.column("flags") & PageFlag.HINTED)
-        return {row.url for _, row in ledger.standing_rows(rows)}
+        return {row.url for _, row in ledger.current_outcomes(rows)}
 
 
 def test_a_page_is_hinted_if_a_sitemap_lists_a_change_since_the_last_poll(tmp_path: Path) -> None:

@@ -17,11 +17,11 @@ from fieldmouse.doctor.check.finding import Finding
 from fieldmouse.errors import MissingFile
 from fieldmouse.policy.polling import registry
 from fieldmouse.refresh.apply_outcomes import PageFlag
-from fieldmouse.refresh.columns import ColumnTable, Field
+from fieldmouse.refresh.columns import ColumnSpec, ColumnTable
 from fieldmouse.refresh.page_table import PageTable, PageTableState, read_page_table
 from fieldmouse.refresh.table_files import TableFiles, read_tables
 from fieldmouse.refresh.token_bucket import BucketState
-from fieldmouse.storage.checkpoint import encode, read_checkpoint
+from fieldmouse.storage.checkpoint import encode_checkpoint, read_checkpoint
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.types.outcome import ContentChange, OutcomeRow
 
@@ -73,7 +73,7 @@ def test_a_snapshot_is_written_when_the_log_is_long_and_the_old_one_goes_later(t
     assert files_of(tmp_path / "c") == ["pages-0.log", "pages-1.columns", "pages-1.log"]
     chronicle.parts.commit(moment)
     assert files_of(tmp_path / "c") == ["pages-0.log", "pages-1.columns", "pages-1.log"]
-    chronicle.parts.committed()
+    chronicle.parts.notify_committed()
     assert files_of(tmp_path / "c") == ["pages-1.columns", "pages-1.log"]
     for turn in range(15):
         chronicle.settle(polled(range(turn * 200, turn * 200 + 3000), 1e4 * (turn + 1)))
@@ -213,14 +213,14 @@ def test_a_page_table_without_date_columns_keeps_its_data(tmp_path: Path, caplog
     assert state_of(chronicle.ledger) == shown
 
 
-def layout_of(chronicle: Chronicle) -> dict[str, list[Field]]:
-    return chronicle.newest.state("ledger", PageTableState).tables.layout
+def layout_of(chronicle: Chronicle) -> dict[str, list[ColumnSpec]]:
+    return chronicle.newest.decode_part("ledger", PageTableState).tables.layout
 
 
 def write_as_before_dates(chronicle: Chronicle) -> None:
     """Seal the ledger once more, as it is, with the columns that it had then."""
     last = chronicle.newest
-    was = last.state("ledger", PageTableState)
+    was = last.decode_part("ledger", PageTableState)
     tables = read_tables(chronicle.home / "ledger", was.tables)
     for name, new in (("pages", "dated"), ("hosts", "dates")):
         old = [field for field in tables[name].fields if field.name != new]
@@ -228,7 +228,7 @@ def write_as_before_dates(chronicle: Chronicle) -> None:
     state, paths = TableFiles(chronicle.home / "ledger", was.tables).seal(tables)
     sizes = {f"ledger/{path.name}": path.stat().st_size for path in paths}
     now = last.with_part("ledger", msgspec.structs.replace(was, tables=state), sizes)
-    chronicle.journal.commit(encode(now))
+    chronicle.journal.commit(encode_checkpoint(now))
 
 
 def test_a_page_costs_some_hundred_bytes_of_memory_and_of_disk(tmp_path: Path) -> None:

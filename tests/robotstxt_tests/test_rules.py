@@ -246,7 +246,7 @@ def test_written_rules_parse_to_the_same_rules(lines: list[tuple[bool, str]]) ->
         field, _, pattern = rule.to_line().partition(": ")
         again.add(PathRule.parse(pattern, field == "Allow"))
     assert again == rules
-    written = RuleSet(rules).lines()
+    written = RuleSet(rules).rule_lines()
     assert written is not None
     assert sorted(written) == sorted(rule.to_line() for rule in rules)
 

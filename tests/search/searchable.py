@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import compress
 from pathlib import Path
 
-from fieldmouse.search.generations import all_addresses, open_generations
+from fieldmouse.search.generations import all_doc_addresses, open_generations
 
 
 def searchable_urls(directory: Path) -> Iterator[str]:
@@ -15,8 +15,8 @@ def searchable_urls(directory: Path) -> Iterator[str]:
     with open_generations(directory) as (generations, copies):
         for generation in generations:
             with generation.read_errors():
-                addresses = all_addresses(generation.searcher)
-                shown = generation.are_newest(addresses, copies)
-                urls = [generation.url(address) for address in compress(addresses, shown)]
+                addresses = all_doc_addresses(generation.searcher)
+                shown = generation.are_newest_versions(addresses, copies)
+                urls = [generation.url_of_document(address) for address in compress(addresses, shown)]
             yield from (url for url in urls if url not in yielded)
             yielded.update(urls)

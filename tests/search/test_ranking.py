@@ -12,7 +12,7 @@ import pytest
 
 from fieldmouse.search import search
 from fieldmouse.search import search as ranking
-from fieldmouse.search.index import TextIndex
+from fieldmouse.search.index import IndexWriter
 from fieldmouse.search.search import Hit
 from fieldmouse.storage.checkpoint import ShardState
 from workers.responses import CONFIG
@@ -41,10 +41,10 @@ def pages(seed: int) -> list[tuple[str, str, str]]:
 
 def build(folder: Path, made: list[tuple[str, str, str]], *, shards: int, tiny: bool) -> Path:
     config = TINY if tiny else WHOLE
-    indexes = [TextIndex(folder / "index", shard, config, ShardState()) for shard in range(shards)]
+    indexes = [IndexWriter(folder / "index", shard, config, ShardState()) for shard in range(shards)]
     for number, (url, title, text) in enumerate(made):
         index = indexes[ord(url[7]) % shards]  # a host is in one shard
-        index.add(url=url, key=number, title=title, text=text, batch=1, canonical="")
+        index.add_document(url=url, key=number, title=title, text=text, batch=1, canonical="")
         if number % 12 == 11:
             index.commit()
     for index in indexes:
@@ -136,13 +136,13 @@ def test_one_index_scores_as_tantivy(crawls: list[tuple[Path, Path]]) -> None:
             assert len(generations) == 1
             for words in QUESTIONS:
                 question = search.parse_query(words)
-                ranks = ranking.Ranking(generations, question)
+                ranks = ranking.GlobalScorer(generations, question)
                 query = search_query(generations[0], words)
                 for score, address in generations[0].searcher.search(query, limit=200).hits:
-                    assert ranks.score(generations[0], address) == pytest.approx(score, rel=1e-4, abs=1e-6)
+                    assert ranks.page_score(generations[0], address) == pytest.approx(score, rel=1e-4, abs=1e-6)
 
 
-def search_query(generation: search.Generation, words: str) -> object:
+def search_query(generation: search.IndexGeneration, words: str) -> object:
     from fieldmouse.search.query import build_query as plain
 
     return plain(search.parse_query(words), generation.index.schema)
@@ -153,9 +153,9 @@ def test_ranks_are_the_same_without_stored_text(tmp_path: Path) -> None:
     made = pages(9)
     one = build(tmp_path / "one", made, shards=1, tiny=True)
     bare = msgspec.structs.replace(TINY, store_text=False)
-    index = TextIndex(tmp_path / "bare" / "index", 0, bare, ShardState())
+    index = IndexWriter(tmp_path / "bare" / "index", 0, bare, ShardState())
     for number, (url, title, text) in enumerate(made):
-        index.add(url=url, key=number, title=title, text=text, batch=1, canonical="")
+        index.add_document(url=url, key=number, title=title, text=text, batch=1, canonical="")
         if number % 12 == 11:
             index.commit()
     index.commit()

@@ -24,10 +24,10 @@ from fieldmouse.search.versions import VERSION_TABLE, VersionLog, VersionTable, 
 from fieldmouse.storage.checkpoint import ShardState
 from fieldmouse.types.outcome import Failed, IndexResult, OutcomeRow, Page, Unchanged
 from fieldmouse.types.reason import OutcomeReason
-from fieldmouse.types.request import Origin, Request
+from fieldmouse.types.request import EnteredBy, Request
 from fieldmouse.url import Url
 from fieldmouse.workers.pool import WorkerPool
-from fieldmouse.workers.shard import Shard
+from fieldmouse.workers.shard import ShardWriter
 from workers.responses import CONFIG, page, response
 
 from .searchable import searchable_urls
@@ -56,7 +56,7 @@ def gone(number: int, status: int = 404) -> Failed:
 
 
 def link(number: int, *, again: bool = True, **known: str) -> Request:
-    return Request(Url(url(number)), door=Origin.POLLED if again else Origin.DISCOVERED, **known)  # type: ignore[arg-type]
+    return Request(Url(url(number)), door=EnteredBy.POLLED if again else EnteredBy.DISCOVERED, **known)  # type: ignore[arg-type]
 
 
 def check(folder: Path, truth: Truth, words: set[str]) -> None:
@@ -84,7 +84,7 @@ class Crawl:
         callbacks = {"on_parsed": self.heard, "on_undone": lambda lost: None}
         self.indexer = WorkerPool(self.folder, shards=self.shards, states=self.journal, config=TINY, **callbacks)
         await self.indexer.start()
-        await self.indexer.begin()
+        await self.indexer.roll_back_and_accept()
         self.fresh = dict(self.truth)
 
     def heard(self, parsed: Sequence[IndexResult]) -> None:
@@ -113,7 +113,7 @@ class Crawl:
             self.visit(number, self.chance.choice(["page", "page", "page", "gone", "noindex", "broken"]))
 
     async def prepare(self) -> list[ShardState]:
-        return await self.indexer.prepare()
+        return await self.indexer.prepare_commit()
 
     def write(self, states: list[ShardState]) -> None:
         self.journal, self.truth, self.ever = states, dict(self.fresh), set(self.seen)
@@ -143,12 +143,12 @@ def test_each_page_is_found_once_and_current_after_any_kill(tmp_path: Path) -> N
                 crawl.write(states)
                 if kill == "after the journal":
                     break
-                crawl.indexer.committed()
+                crawl.indexer.mark_committed()
                 if kill == "while clearing":
                     await asyncio.sleep(crawl.chance.random() * 0.05)  # any time is as good as any other
                     break
             if kill == "never":
-                await crawl.indexer.finish()
+                await crawl.indexer.finish_shards()
                 await crawl.indexer.close()
                 check(tmp_path, crawl.truth, crawl.words)
             else:
@@ -173,8 +173,8 @@ def test_shard_that_missed_checkpoints_has_the_newer_version(tmp_path: Path) -> 
         lame, well = crawl.indexer._lanes
 
         async def checkpoint() -> list[ShardState]:
-            states = await crawl.indexer.prepare()
-            crawl.indexer.committed()
+            states = await crawl.indexer.prepare_commit()
+            crawl.indexer.mark_committed()
             return states
 
         well.send(1, version(1, "first", again=False))
@@ -185,12 +185,12 @@ def test_shard_that_missed_checkpoints_has_the_newer_version(tmp_path: Path) -> 
                 await lame._starting
             assert lame.pid
             os.kill(lame.pid, signal.SIGSTOP)
-            preparing = asyncio.ensure_future(crawl.indexer.prepare())
+            preparing = asyncio.ensure_future(crawl.indexer.prepare_commit())
             await asyncio.sleep(0)  # it is asked now, and will not respond
             os.kill(lame.pid, signal.SIGKILL)
             behind, ahead = await preparing
             assert behind.batch < ahead.batch
-            crawl.indexer.committed()
+            crawl.indexer.mark_committed()
         well.send(3, version(1, "second", again=True))
         await checkpoint()
         assert {hit.title for hit in search_crawl(tmp_path, "mouse")} == {"other", "second"}
@@ -209,7 +209,7 @@ def test_shard_that_missed_checkpoints_has_the_newer_version(tmp_path: Path) -> 
 
 def replaced(folder: Path, rounds: int = 6, pages: int = 10) -> tuple[list[ShardState], Truth, set[str]]:
     """Fill one shard in which every page was refetched repeatedly, each time in a new generation."""
-    shard = Shard(folder, 0, TINY, ShardState())
+    shard = ShardWriter(folder, 0, TINY, ShardState())
     states, truth, words = [ShardState()], {}, set()
     for turn in range(rounds):
         for number in range(pages):
@@ -217,16 +217,16 @@ def replaced(folder: Path, rounds: int = 6, pages: int = 10) -> tuple[list[Shard
             shard.process_outcome(number + 1, version(number, word, again=turn > 0))
             truth[url(number)] = word
             words.add(word)
-        states.append(shard.prepare())
-        shard.committed(states[-1].batch)
-    shard.finish()
+        states.append(shard.prepare_commit())
+        shard.mark_committed(states[-1].batch)
+    shard.finish_merges()
     shard.close()
     return states, truth, words
 
 
 def physical(folder: Path) -> int:
     metas = [read_meta(path) for path in folder.glob(f"index/shard-*/*/{META}")]
-    return sum(meta.documents for meta in metas if meta is not None)
+    return sum(meta.document_count for meta in metas if meta is not None)
 
 
 def test_old_versions_are_deleted_eventually_and_masked_until_then(tmp_path: Path) -> None:
@@ -234,7 +234,7 @@ def test_old_versions_are_deleted_eventually_and_masked_until_then(tmp_path: Pat
     assert len(truth) <= physical(tmp_path) < 4 * len(truth)  # of twelve times as many
     check(tmp_path, truth, words)
     assert not list(tmp_path.glob("index/shard-0/0000[0-4]/kept"))
-    Shard(tmp_path, 0, TINY, states[-1]).close()
+    ShardWriter(tmp_path, 0, TINY, states[-1]).close()
     check(tmp_path, truth, words)
 
 
@@ -254,7 +254,7 @@ def test_kill_during_deletion_loses_nothing(tmp_path: Path, moment: str, monkeyp
             generations.delete_replaced_versions(tmp_path / "index/shard-0/00000", 0, copies)
     check(tmp_path, truth, words)
     copies.close()
-    shard = Shard(tmp_path, 0, TINY, states[-1])
+    shard = ShardWriter(tmp_path, 0, TINY, states[-1])
     check(tmp_path, truth, words)
     assert physical(tmp_path) == before  # it is unchanged
     shard.close()
@@ -270,20 +270,20 @@ def test_uncommitted_batch_deletes_no_version(tmp_path: Path) -> None:
     for links in (True, False):
         home = tmp_path / f"links-{links}"
         shutil.copytree(tmp_path / "c", home)
-        shard = Shard(home, 0, TINY, states[-1])
+        shard = ShardWriter(home, 0, TINY, states[-1])
         shard.process_outcome(1, version(0, "late", again=True))
         shard.process_outcome(2, gone(1))
-        shard.prepare()  # and it is never committed
+        shard.prepare_commit()  # and it is never committed
         shard.close()
         if not links:
             for kept in home.glob("index/shard-0/*/kept"):
                 shutil.rmtree(kept)
-        Shard(home, 0, TINY, states[-1]).close()
+        ShardWriter(home, 0, TINY, states[-1]).close()
         check(home, {url(number): f"t4p{number}" for number in range(4)}, words | {"late"})
 
 
 def test_same_page_twice_in_one_batch_leaves_the_second_or_none(tmp_path: Path) -> None:
-    shard = Shard(tmp_path, 0, CONFIG, ShardState())
+    shard = ShardWriter(tmp_path, 0, CONFIG, ShardState())
     shard.process_outcome(1, version(1, "first", again=False))
     shard.process_outcome(2, version(1, "second", again=True))
     shard.process_outcome(3, version(2, "third", again=False))
@@ -291,7 +291,7 @@ def test_same_page_twice_in_one_batch_leaves_the_second_or_none(tmp_path: Path) 
     shard.process_outcome(5, version(3, "fourth", again=False))
     shard.process_outcome(6, gone(3))
     shard.process_outcome(7, version(3, "fifth", again=True))
-    shard.prepare()
+    shard.prepare_commit()
     shard.close()
     check(tmp_path, {url(1): "second", url(3): "fifth"}, {"first", "second", "third", "fourth", "fifth"})
 
@@ -304,7 +304,7 @@ def test_table_is_rebuilt_from_the_logs(tmp_path: Path) -> None:
         check(tmp_path, truth, words)  # the logs have the answer
         VersionTable.delete_if_stale(tmp_path / "index", [states[-1].copies])
         assert not table.exists()
-        Shard(tmp_path, 0, TINY, states[-1]).close()
+        ShardWriter(tmp_path, 0, TINY, states[-1]).close()
         assert table.exists()
         check(tmp_path, truth, words)
 
@@ -313,18 +313,18 @@ def test_table_with_uncommitted_entries_is_rebuilt(tmp_path: Path) -> None:
     """The journal lost its newest record, and the crawl continues from the one before."""
     folder = tmp_path / "index"
     folder.mkdir()
-    shard = Shard(tmp_path, 0, CONFIG, ShardState())
+    shard = ShardWriter(tmp_path, 0, CONFIG, ShardState())
     shard.process_outcome(1, version(1, "old", again=False))
-    states = [shard.prepare()]
-    shard.committed(states[0].batch)
+    states = [shard.prepare_commit()]
+    shard.mark_committed(states[0].batch)
     shard.process_outcome(2, gone(1))
-    states.append(shard.prepare())
+    states.append(shard.prepare_commit())
     shard.close()
     copies = VersionTable(folder, 0)
     copies.apply_log(states[1].copies)
     copies.close()
     check(tmp_path, {}, {"old"})
-    Shard(tmp_path, 0, CONFIG, states[0]).close()
+    ShardWriter(tmp_path, 0, CONFIG, states[0]).close()
     check(tmp_path, {url(1): "old"}, {"old"})
 
 
@@ -333,7 +333,7 @@ def test_log_without_committed_entries_is_damage(tmp_path: Path) -> None:
     log = tmp_path / "index/shard-0.copies"
     log.write_bytes(log.read_bytes()[:-1] + b"?")
     with pytest.raises(DamagedFile, match=r"shard-0\.copies"):
-        Shard(tmp_path, 0, TINY, states[-1])
+        ShardWriter(tmp_path, 0, TINY, states[-1])
 
 
 def test_crawl_without_refetches_has_no_replacement_files(tmp_path: Path) -> None:
@@ -350,12 +350,12 @@ def test_newer_version_has_the_greater_number() -> None:
 
 
 def test_sighting_has_change_and_amount(tmp_path: Path) -> None:
-    shard = Shard(tmp_path, 0, CONFIG, ShardState())
+    shard = ShardWriter(tmp_path, 0, CONFIG, ShardState())
     words = [f"word{number}" for number in range(300)]
 
     def look(text: list[str], **known: object) -> IndexResult:
         seen = page(url(1), ("<p>" + " ".join(text)).encode(), etag='"5"', last_modified="yesterday")
-        door = Origin.POLLED if known else Origin.DISCOVERED
+        door = EnteredBy.POLLED if known else EnteredBy.DISCOVERED
         asked = msgspec.structs.replace(seen.link, door=door, **known)
         return shard.process_outcome(1, msgspec.structs.replace(seen, link=asked))
 
@@ -388,9 +388,9 @@ def test_sighting_has_change_and_amount(tmp_path: Path) -> None:
 
 def test_table_can_be_read_while_it_grows(tmp_path: Path) -> None:
     log = VersionLog(tmp_path, 0, 0)
-    log.note(7, version_number(1, 0))
+    log.set_newest_version(7, version_number(1, 0))
     copies = VersionTable(tmp_path, 0)
-    copies.apply_log(log.seal())
+    copies.apply_log(log.make_durable())
     copies.close()
     log.close()
     view = VersionView(tmp_path)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fieldmouse.search.search import search_crawl
 from fieldmouse.storage.checkpoint import ShardState
-from fieldmouse.workers.shard import Shard
+from fieldmouse.workers.shard import ShardWriter
 from workers.responses import CONFIG, page
 
 PAGES = {
@@ -29,11 +29,11 @@ def crawl(tmp_path: Path) -> Path:
 
 
 def _filled(tmp_path: Path) -> Path:
-    shards = [Shard(tmp_path, number, CONFIG, ShardState()) for number in range(1)]
+    shards = [ShardWriter(tmp_path, number, CONFIG, ShardState()) for number in range(1)]
     for number, (url, body) in enumerate(PAGES.items()):
         shards[0].process_outcome(number, page(url, body))
     for shard in shards:
-        shard.prepare()
+        shard.prepare_commit()
         shard.close()
     return tmp_path
 
@@ -51,11 +51,11 @@ def test_all_words_must_occur_by_default(crawl: Path) -> None:
 @pytest.mark.parametrize("words", ["grüße", "GRÜSSE", "Grüße", "GRÜẞE", '"viele GRÜSSE"', "grüße OR owls"])
 def test_search_ignores_case(tmp_path: Path, words: str) -> None:
     """In capitals the letter ß is two, and users do not know how a page writes it."""
-    shard = Shard(tmp_path, 0, CONFIG, ShardState())
+    shard = ShardWriter(tmp_path, 0, CONFIG, ShardState())
     texts = ("Viele Grüße", "VIELE GRÜSSE", "Viel Gruesse")
     for number, text in enumerate(texts):
         shard.process_outcome(number, page(f"http://a.example/{number}", f"<p>{text} aus dem Garten".encode()))
-    shard.prepare()
+    shard.prepare_commit()
     shard.close()
     assert sorted(found(tmp_path, words)) == ["http://a.example/0", "http://a.example/1"]
     assert found(tmp_path, f"garten -{words.split(' OR')[0]}") == ["http://a.example/2"]
@@ -211,7 +211,7 @@ def test_query_of_ten_thousand_characters_works(crawl: Path) -> None:
 
 def test_empty_crawl_has_no_hits(tmp_path: Path) -> None:
     assert search_crawl(tmp_path, "anything") == []
-    Shard(tmp_path, 0, CONFIG, ShardState()).close()
+    ShardWriter(tmp_path, 0, CONFIG, ShardState()).close()
     assert search_crawl(tmp_path, "anything") == []
     assert search_crawl(tmp_path, "   ") == []
 
@@ -236,9 +236,9 @@ def test_old_generation_without_hosts_is_searched_and_kept(tmp_path: Path) -> No
         writer.add_document(document)
     writer.commit()
     writer.wait_merging_threads()
-    shard = Shard(tmp_path, 0, CONFIG, ShardState(batch=1, generation_bytes=30))
+    shard = ShardWriter(tmp_path, 0, CONFIG, ShardState(batch=1, generation_bytes=30))
     shard.process_outcome(1, page("http://new.example/", b"<title>New</title><p>a new mouse"))
-    state = shard.prepare()
+    state = shard.prepare_commit()
     shard.close()
     assert state.generation == 1
     expected = {f"http://{name}.example/" for name in ("old", "other", "new")}

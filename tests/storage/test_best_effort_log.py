@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fieldmouse.storage.log import BestEffortLog, records
+from fieldmouse.storage.log import BestEffortLog, read_records
 
 
 @contextmanager
@@ -39,7 +39,7 @@ def test_write_error_ends_only_the_best_effort_log(tmp_path: Path, caplog: pytes
     said = [record.getMessage() for record in caplog.records]
     assert len(said) == 1, "it is said once"
     assert f"`{path}` is not written any further" in said[0]
-    assert [record for _, record in records(path)] == [b"%d" % number for number in range(10)]
+    assert [record for _, record in read_records(path)] == [b"%d" % number for number in range(10)]
 
 
 def test_the_next_one_continues_behind_the_last_whole_record(tmp_path: Path) -> None:
@@ -50,4 +50,4 @@ def test_the_next_one_continues_behind_the_last_whole_record(tmp_path: Path) -> 
         diary.close()
         with path.open("ab") as file:
             file.write(b"torn")
-    assert [record for _, record in records(path)] == [b"first", b"second"]
+    assert [record for _, record in read_records(path)] == [b"first", b"second"]

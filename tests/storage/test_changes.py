@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fieldmouse.storage.changes import Baseline, ChangeKind, change_id, changes_in, sealed_baseline
-from fieldmouse.storage.checkpoint import Checkpoint, part_state
+from fieldmouse.storage.checkpoint import Checkpoint, make_part_state
 from fieldmouse.types.outcome import ContentChange, OutcomeRow
 from fieldmouse.types.reason import OutcomeKind
 from fieldmouse.url import Url
@@ -87,7 +87,7 @@ def test_ids_are_of_url_kind_and_time_and_of_nothing_else() -> None:
 
 def test_the_baseline_is_read_from_the_part_refresh_whatever_else_it_holds() -> None:
     def checkpoint(**parts: object) -> Checkpoint:
-        return Checkpoint(1.0, {name: part_state(state, {}) for name, state in parts.items()})
+        return Checkpoint(1.0, {name: make_part_state(state, {}) for name, state in parts.items()})
 
     assert sealed_baseline(None) is sealed_baseline(checkpoint()) is None
     assert sealed_baseline(checkpoint(refresh=Baseline())) is None

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmouse.storage.journal import Journal, inspect_journal_file
-from fieldmouse.storage.log import framed
+from fieldmouse.storage.journal import CheckpointJournal, inspect_journal_file
+from fieldmouse.storage.log import frame_record
 
 checkpoints = st.lists(st.binary(min_size=1, max_size=60).map(lambda raw: b"{" + raw), min_size=1, max_size=6)
 
@@ -27,7 +27,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_flipped_byte_costs_the_checkpoint_it_is_in_and_no_other(
     path: Path, written: list[bytes], data: st.DataObject
 ) -> None:
-    frames = [framed(one) for one in written]
+    frames = [frame_record(one) for one in written]
     raw = bytearray(b"".join(frames))
     at = data.draw(st.integers(0, len(raw) - 1))
     raw[at] ^= data.draw(st.integers(1, 255))
@@ -53,7 +53,7 @@ def test_a_flipped_byte_costs_the_checkpoint_it_is_in_and_no_other(
 def test_cut_anywhere_the_last_whole_record_counts_and_the_rest_is_torn_not_bad(
     path: Path, written: list[bytes], data: st.DataObject
 ) -> None:
-    frames = [framed(one) for one in written]
+    frames = [frame_record(one) for one in written]
     raw = b"".join(frames)
     cut = data.draw(st.integers(0, len(raw)))
     path.write_bytes(raw[:cut])
@@ -67,7 +67,7 @@ def test_cut_anywhere_the_last_whole_record_counts_and_the_rest_is_torn_not_bad(
 
 @given(checkpoints, st.integers(1, 100))
 def test_zeros_at_the_end_are_no_checkpoint(path: Path, written: list[bytes], zeros: int) -> None:
-    path.write_bytes(b"".join(map(framed, written)) + bytes(zeros))
+    path.write_bytes(b"".join(map(frame_record, written)) + bytes(zeros))
     report = inspect_journal_file(path, readable)
     assert (report.records, report.newest) == (len(written), written[-1])
     assert [(span.length, span.what) for span in report.bad] == [(zeros, "is all zeros")]
@@ -77,7 +77,7 @@ def test_zeros_at_the_end_are_no_checkpoint(path: Path, written: list[bytes], ze
 def test_a_whole_record_behind_garbage_is_found(
     path: Path, before: list[bytes], garbage: bytes, after: list[bytes]
 ) -> None:
-    path.write_bytes(b"".join(map(framed, before)) + garbage + b"".join(map(framed, after)))
+    path.write_bytes(b"".join(map(frame_record, before)) + garbage + b"".join(map(frame_record, after)))
     report = inspect_journal_file(path, readable)
     assert report.newest == after[-1]
     assert report.records >= len(before) + len(after)
@@ -88,8 +88,8 @@ def test_a_whole_record_behind_garbage_is_found(
 def test_repaired_journal_is_clean_and_keeps_the_newest_checkpoint(
     path: Path, written: list[bytes], garbage: bytes
 ) -> None:
-    path.write_bytes(framed(written[0])[:-1] + b"".join(map(framed, written)) + garbage)
-    journal = Journal(path, readable)
+    path.write_bytes(frame_record(written[0])[:-1] + b"".join(map(frame_record, written)) + garbage)
+    journal = CheckpointJournal(path, readable)
     before, told = path.read_bytes(), journal.latest
     assert told == written[-1]
     assert path.read_bytes() == before
@@ -99,11 +99,11 @@ def test_repaired_journal_is_clean_and_keeps_the_newest_checkpoint(
     journal.commit(b"{after")
     journal.close()
     assert inspect_journal_file(path, readable).clean
-    assert Journal(path, readable).latest == b"{after"
+    assert CheckpointJournal(path, readable).latest == b"{after"
 
 
 def test_a_record_with_a_right_checksum_that_is_no_checkpoint_is_bad(path: Path) -> None:
-    path.write_bytes(framed(b"{one") + framed(b"something else"))
+    path.write_bytes(frame_record(b"{one") + frame_record(b"something else"))
     report = inspect_journal_file(path, readable)
     assert report.newest == b"{one"
     assert [span.what for span in report.bad] == ["is not a checkpoint of a known format"]
@@ -111,7 +111,7 @@ def test_a_record_with_a_right_checksum_that_is_no_checkpoint_is_bad(path: Path)
 
 
 def test_a_new_journal_has_its_name_only_after_it_began(tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "journal")
+    journal = CheckpointJournal(tmp_path / "journal")
     assert not (tmp_path / "journal").exists()
     journal.begin()
     assert (tmp_path / "journal").exists()

@@ -65,12 +65,12 @@ def test_latest_outcome_of_a_url_is_its_last_deciding_row(parts: list[list[Outco
             said = read_latest_outcomes(home, length, said)
             last = {
                 outcome_log.url_hash(row.url): row.at
-                for row in outcome_log.rows(home, length=length)
+                for row in outcome_log.outcome_rows(home, length=length)
                 if outcome_log.decides_page(row)
             }
             assert plain(said)[0] == last
             assert plain(said) == plain(read_latest_outcomes(home, length))
-            assert {url: said.time_of(outcome_log.url_hash(url)) for url in URLS} == {
+            assert {url: said.latest_time_of(outcome_log.url_hash(url)) for url in URLS} == {
                 url: last.get(outcome_log.url_hash(url)) for url in URLS
             }
 

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from fieldmouse.errors import CrawlDirError, CrawlExists, CrawlLocked, DamagedFile, NotACrawl, UnsupportedFormat
 from fieldmouse.storage.directory import FORMAT, CrawlDir
-from fieldmouse.storage.journal import Journal, inspect_journal_file
-from fieldmouse.storage.log import FileSync, Log, length_of_whole_records, records
+from fieldmouse.storage.journal import CheckpointJournal, inspect_journal_file
+from fieldmouse.storage.log import FileSync, Log, length_of_whole_records, read_records
 
 payloads = st.lists(st.binary(min_size=1, max_size=200), max_size=30)
 
@@ -29,8 +29,8 @@ def test_appended_records_are_read_back_in_order(written: list[bytes]) -> None:
         log = Log(Path(place) / "log")
         offsets = [log.append(record) for record in written]
         length = log.flush()
-        assert [record for _, record in records(log.path, length=length)] == written
-        assert [offset for offset, _ in records(log.path)] == offsets
+        assert [record for _, record in read_records(log.path, length=length)] == written
+        assert [offset for offset, _ in read_records(log.path)] == offsets
         assert [log.read(offset) for offset in offsets] == written
         log.close()
 
@@ -54,7 +54,7 @@ def test_a_log_cut_back_to_a_noted_length_shows_that_moment(
         again.append(b"new life")
         length = again.flush()
         again.close()
-        assert [record for _, record in records(path, length=length)] == [*before, b"new life"]
+        assert [record for _, record in read_records(path, length=length)] == [*before, b"new life"]
 
 
 @given(st.lists(st.binary(min_size=1, max_size=50), min_size=1, max_size=10), st.data())
@@ -70,7 +70,7 @@ def test_reading_without_a_length_ends_at_the_last_whole_record(written: list[by
         cut = data.draw(st.integers(0, ends[-1]))
         os.truncate(path, cut)
         whole = sum(end <= cut for end in ends)
-        assert [record for _, record in records(path)] == written[:whole]
+        assert [record for _, record in read_records(path)] == written[:whole]
 
 
 def test_a_flipped_bit_before_the_noted_length_is_damage(tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ def test_a_flipped_bit_before_the_noted_length_is_damage(tmp_path: Path) -> None
     raw[-1] ^= 1
     (tmp_path / "log").write_bytes(raw)
     with pytest.raises(DamagedFile, match="checksum"):
-        list(records(tmp_path / "log", length=length))
+        list(read_records(tmp_path / "log", length=length))
 
 
 def test_a_log_shorter_than_noted_is_damage(tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_failed_flush_cuts_the_half_written_record(tmp_path: Path) -> None:
     assert log.path.stat().st_size == length
     log.append(b"last")
     log.close()
-    assert [record for _, record in records(log.path)] == [b"first", b"x" * 1000, b"last"]
+    assert [record for _, record in read_records(log.path)] == [b"first", b"x" * 1000, b"last"]
 
 
 def test_a_disk_that_failed_once_is_not_believed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,7 +120,7 @@ def test_a_disk_that_failed_once_is_not_believed_again(tmp_path: Path, monkeypat
         real(handle)
 
     monkeypatch.setattr(os, "fdatasync", fail_once)
-    journal = Journal(tmp_path / "journal")
+    journal = CheckpointJournal(tmp_path / "journal")
     for _ in range(3):
         with pytest.raises(OSError, match="Input/output"):
             journal.commit(b"checkpoint")
@@ -141,10 +141,10 @@ def test_garbage_is_an_end_or_damage_but_never_a_crash(garbage: bytes) -> None:
         log.close()
         with path.open("ab") as file:
             file.write(garbage)
-        assert next(iter(records(path))) == (0, b"whole")
+        assert next(iter(read_records(path))) == (0, b"whole")
         if garbage:
             with suppress(DamagedFile):
-                list(records(path, length=length + len(garbage)))
+                list(read_records(path, length=length + len(garbage)))
             with suppress(DamagedFile):
                 Log(path, length + len(garbage)).read(length)
             with pytest.raises(DamagedFile):
@@ -156,10 +156,10 @@ def test_an_empty_record_is_neither_written_nor_read(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="empty"):
         log.append(b"")
     log.path.write_bytes(bytes(8))
-    assert list(records(log.path)) == []
+    assert list(read_records(log.path)) == []
     assert length_of_whole_records(log.path) == 0
     with pytest.raises(DamagedFile, match="no record"):
-        list(records(log.path, length=8))
+        list(read_records(log.path, length=8))
 
 
 def test_a_kill_while_a_crawl_is_made_leaves_room_to_make_it(tmp_path: Path) -> None:
@@ -179,14 +179,14 @@ def test_records_larger_than_the_read_ahead_come_back(tmp_path: Path) -> None:
     for record in written:
         log.append(record)
     log.close()
-    assert [record for _, record in records(tmp_path / "log")] == written
+    assert [record for _, record in read_records(tmp_path / "log")] == written
 
 
 @given(st.lists(st.binary(min_size=1, max_size=100), min_size=1, max_size=12), st.data())
 def test_the_journal_knows_the_last_whole_checkpoint(written: list[bytes], data: st.DataObject) -> None:
     with TemporaryDirectory() as place:
         path = Path(place) / "journal"
-        journal = Journal(path)
+        journal = CheckpointJournal(path)
         ends = []
         for checkpoint in written:
             journal.commit(checkpoint)
@@ -197,7 +197,7 @@ def test_the_journal_knows_the_last_whole_checkpoint(written: list[bytes], data:
         whole = sum(end <= cut for end in ends)
         wanted = written[whole - 1] if whole else None
         assert inspect_journal_file(path).newest == wanted
-        reopened = Journal(path)
+        reopened = CheckpointJournal(path)
         assert reopened.latest == wanted
         reopened.commit(b"after")
         reopened.close()
@@ -205,7 +205,7 @@ def test_the_journal_knows_the_last_whole_checkpoint(written: list[bytes], data:
 
 
 def test_a_long_journal_starts_over_with_its_newest_checkpoint(tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "journal")
+    journal = CheckpointJournal(tmp_path / "journal")
     for number in range(12):
         journal.commit(bytes([number]) * (1 << 20))
     journal.close()

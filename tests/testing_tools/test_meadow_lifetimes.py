@@ -22,7 +22,7 @@ from fieldmouse.errors import UsageError
 from fieldmouse.testing.meadow.meadow import Meadow
 from fieldmouse.testing.meadow.options import MeadowOptions
 from fieldmouse.testing.meadow.responder import MeadowRequest, MeadowResponse, has_false_lastmod, sitemap_paths
-from fieldmouse.testing.meadow.serve import MeadowChange, changes_after
+from fieldmouse.testing.meadow.serve import MeadowChange, page_changes_after
 from fieldmouse.url import Host, Url, host_of, path_of
 from meadowland import running_meadow
 
@@ -37,7 +37,7 @@ def lively(**options: object) -> Meadow:
 
 
 def asked(meadow: Meadow, url: Url, at: float, etag: str = "", date: str = "") -> MeadowResponse:
-    site = meadow.site(host_of(url))
+    site = meadow.site_of_host(host_of(url))
     assert site is not None
     return meadow.responder.respond(site, MeadowRequest(path_of(url), "", etag, date), at)
 
@@ -48,14 +48,16 @@ def header(answer: MeadowResponse, name: str) -> str:
 
 
 def pages_of(meadow: Meadow) -> list[Url]:
-    return [fact.url for fact in meadow.truth() if fact.status == 200 and meadow.version(fact.url, 0) is not None]
+    return [
+        fact.url for fact in meadow.true_urls() if fact.status == 200 and meadow.page_version(fact.url, 0) is not None
+    ]
 
 
 def test_a_meadow_with_default_options_is_byte_for_byte_unchanged():
     """Old measurements and other people's seeds stay comparable: this number is older than lively meadows."""
     meadow = Meadow(MeadowOptions(hosts=10, pages=120, sitemaps=0.5, page_kb=3.0, links=30))
     digest = hashlib.sha256()
-    for fact in meadow.truth():
+    for fact in meadow.true_urls():
         for at in (1e9, BEGAN, BEGAN + 5000):
             # the number is of the class's former name
             text = repr(asked(meadow, fact.url, at)).replace("MeadowResponse(", "MeadowAnswer(")
@@ -66,7 +68,7 @@ def test_a_meadow_with_default_options_is_byte_for_byte_unchanged():
 @pytest.mark.parametrize("sigma", [0.0, 0.7, 2.0])
 def test_rates_are_log_normal_about_the_median_that_was_asked_for(sigma):
     meadow = lively(pages=4000, change_sigma=sigma)
-    logs = [math.log(meadow.rate(url) * HOUR) for url in pages_of(meadow)]
+    logs = [math.log(meadow.change_rate(url) * HOUR) for url in pages_of(meadow)]
     assert statistics.median(logs) == pytest.approx(0.0, abs=0.15 * sigma + 1e-9)
     assert statistics.pstdev(logs) == pytest.approx(sigma, rel=0.05)
 
@@ -79,15 +81,15 @@ def test_an_impossible_spread_is_refused():
 def test_predicted_versions_equal_later_versions():
     meadow = lively(change_sigma=1.5)
     for url in pages_of(meadow)[::20]:
-        site = meadow.site(host_of(url))
+        site = meadow.site_of_host(host_of(url))
         assert site is not None
-        found = meadow._page(url)
+        found = meadow._site_and_page(url)
         assert found is not None
-        coming = meadow.responder.changes.after(*found, BEGAN)
+        coming = meadow.responder.changes.versions_after(*found, BEGAN)
         soon = list(takewhile(lambda version: version.since <= BEGAN + 20 * HOUR, islice(coming, 10_000)))
-        assert [version.since for version in soon] == meadow.changes(url, BEGAN, BEGAN + 20 * HOUR)
+        assert [version.since for version in soon] == meadow.change_times(url, BEGAN, BEGAN + 20 * HOUR)
         for version in soon:
-            assert meadow.version(url, version.since) == version
+            assert meadow.page_version(url, version.since) == version
 
 
 def test_a_change_rewrites_a_paragraph_and_leaves_the_links():
@@ -95,7 +97,7 @@ def test_a_change_rewrites_a_paragraph_and_leaves_the_links():
     links = re.compile(r'href="([^"]*)"')
     told = 0
     for url in pages_of(meadow)[:60]:
-        for moment in meadow.changes(url, BEGAN, BEGAN + HOUR)[:1]:
+        for moment in meadow.change_times(url, BEGAN, BEGAN + HOUR)[:1]:
             old, new = (asked(meadow, url, at).body.decode() for at in (moment - 1e-3, moment))
             assert links.findall(old) == links.findall(new)
             words = (set(re.findall(r"\w+", text)) for text in (old, new))
@@ -127,7 +129,7 @@ def test_an_outdated_validator_never_gets_304(k, start, wait):
     url = RESTLESS_PAGES[k % len(RESTLESS_PAGES)]
     held = asked(RESTLESS, url, at)
     etag, date = header(held, "ETag"), header(held, "Last-Modified")
-    same = RESTLESS.version(url, at) == RESTLESS.version(url, at + wait)
+    same = RESTLESS.page_version(url, at) == RESTLESS.page_version(url, at + wait)
     if etag:
         assert (asked(RESTLESS, url, at + wait, etag=etag, date=date).status == 304) == same
     if date and asked(RESTLESS, url, at + wait, date=date).status == 304:
@@ -150,12 +152,12 @@ LIVELY = {"appearing": 0.2, "vanishing": 0.3, "moving": 0.3, "staying": 5 * HOUR
 
 def test_every_line_of_the_log_of_changes_is_true_at_its_time_and_was_not_before():
     meadow = lively(**LIVELY)
-    before = meadow.truth()
+    before = meadow.true_urls()
     assert all(asked(meadow, fact.url, BEGAN - 1).status == fact.status for fact in before if fact.allowed), (
         "until it begins, a meadow is as its truth says"
     )
     kinds: dict[str, int] = {}
-    for change in takewhile(lambda change: change.t < BEGAN + 10 * HOUR, changes_after(meadow, BEGAN)):
+    for change in takewhile(lambda change: change.t < BEGAN + 10 * HOUR, page_changes_after(meadow, BEGAN)):
         kinds[change.kind] = kinds.get(change.kind, 0) + 1
         old, new = asked(meadow, change.url, change.t - 1e-4), asked(meadow, change.url, change.t + 1e-6)
         match change.kind:
@@ -184,7 +186,7 @@ def test_the_change_log_is_complete():
     end = BEGAN + 10 * HOUR
     told: dict[str, list[MeadowChange]] = {}
     times = []
-    for change in takewhile(lambda change: change.t <= end, changes_after(meadow, BEGAN)):
+    for change in takewhile(lambda change: change.t <= end, page_changes_after(meadow, BEGAN)):
         told.setdefault(change.url, []).append(change)
         times.append(change.t)
     assert times == sorted(times)
@@ -192,7 +194,7 @@ def test_the_change_log_is_complete():
         mine = told.get(url, [])
         assert (asked(meadow, url, BEGAN).status != asked(meadow, url, end).status) <= bool(mine)
         if not [change for change in mine if change.kind != "changed"]:
-            assert [change.t for change in mine] == meadow.changes(url, BEGAN, end)
+            assert [change.t for change in mine] == meadow.change_times(url, BEGAN, end)
 
 
 def test_a_sitemap_lists_present_pages_and_changed_pages_link_to_new_ones():
@@ -200,7 +202,7 @@ def test_a_sitemap_lists_present_pages_and_changed_pages_link_to_new_ones():
     end = BEGAN + 10 * HOUR
     there: dict[str, bool] = dict.fromkeys(pages_of(meadow), True)
     linked = 0
-    for change in takewhile(lambda change: change.t <= end, changes_after(meadow, BEGAN)):
+    for change in takewhile(lambda change: change.t <= end, page_changes_after(meadow, BEGAN)):
         if change.kind == "moved":
             home = host_of(change.url) + header(asked(meadow, change.url, change.t), "Location")
             there[home] = True
@@ -213,7 +215,7 @@ def test_a_sitemap_lists_present_pages_and_changed_pages_link_to_new_ones():
     named = set()
     for site in meadow.plan.sites:
         for path in sitemap_paths(site):
-            body = meadow.render(Host(site.origin), path, end).body
+            body = meadow.respond(Host(site.origin), path, end).body
             text = (gzip.decompress(body) if path.endswith(".gz") else body).decode()
             named |= {loc.replace("&amp;", "&") for loc in re.findall("<url><loc>(.*?)</loc>", text)}
     assert named == {url for url, is_there in there.items() if is_there}
@@ -226,10 +228,10 @@ def test_lastmod_is_true_on_honest_hosts_and_on_no_other():
     for site in meadow.plan.sites:
         honest = True
         for path in sitemap_paths(site):
-            body = meadow.render(Host(site.origin), path, BEGAN + 5 * HOUR).body
+            body = meadow.respond(Host(site.origin), path, BEGAN + 5 * HOUR).body
             text = (gzip.decompress(body) if path.endswith(".gz") else body).decode()
             for loc, date in re.findall("<loc>(.*?)</loc><lastmod>(.*?)</lastmod>", text):
-                version = meadow.version(Url(loc.replace("&amp;", "&")), BEGAN + 5 * HOUR)
+                version = meadow.page_version(Url(loc.replace("&amp;", "&")), BEGAN + 5 * HOUR)
                 assert version is not None
                 since = msgspec.convert(date, type=datetime).timestamp()
                 honest = honest and since == int(version.since)
@@ -240,12 +242,12 @@ def test_last_modified_is_true_on_honest_hosts_and_on_no_other():
     meadow, at = lively(hosts=60, date_lies=0.5), BEGAN + 5 * HOUR
     met = set()
     for url in pages_of(meadow):
-        site, version, etag = meadow.site(host_of(url)), meadow.version(url, at), ""
+        site, version, etag = meadow.site_of_host(host_of(url)), meadow.page_version(url, at), ""
         for ask_at in (at, at + 10.0):  # what is remembered must not be older than it says
             answer = asked(meadow, url, ask_at, etag)
             etag, date = header(answer, "ETag"), header(answer, "Last-Modified")
             assert bool(date) == bool(site.habits.validators)
-            if date and version == meadow.version(url, ask_at):
+            if date and version == meadow.page_version(url, ask_at):
                 told = {"": int(version.since), "now": int(ask_at), "never": int(1e9)}[site.habits.date_lie]
                 assert parsedate_to_datetime(date).timestamp() == told
                 met.add((site.habits.date_lie, answer.status))
@@ -256,7 +258,7 @@ def test_hosts_with_false_dates_ignore_if_modified_since():
     liars, honest = lively(hosts=60, date_lies=1.0), lively(hosts=60)
     at = BEGAN + 5 * HOUR
     for url in pages_of(liars):
-        if liars.site(host_of(url)).habits.validators == 1:
+        if liars.site_of_host(host_of(url)).habits.validators == 1:
             assert asked(liars, url, at, date=formatdate(at, usegmt=True)).status == 200
             assert asked(honest, url, at, date=formatdate(at, usegmt=True)).status == 304
 
@@ -272,6 +274,6 @@ def test_a_served_meadow_writes_its_changes_as_they_happen(tmp_path):
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     assert {tuple(line) for line in lines} == {("t", "url", "revision")}
     began = lines[0]["t"] - 1e-6
-    twin = changes_after(Meadow(MeadowOptions(port=port, began=began, **options)), began)  # type: ignore[arg-type]
+    twin = page_changes_after(Meadow(MeadowOptions(port=port, began=began, **options)), began)  # type: ignore[arg-type]
     for line, change in zip(lines, twin, strict=False):
         assert line == {"t": change.t, "url": change.url, "revision": change.revision}

@@ -17,7 +17,7 @@ from fieldmouse.testing.meadow.addresses import HostAddresses
 from fieldmouse.testing.meadow.meadow import Meadow
 from fieldmouse.testing.meadow.options import MeadowOptions
 from fieldmouse.testing.meadow.page import compress_fast, compress_well, gzip_member, join_plain, store_uncompressed
-from fieldmouse.testing.meadow.paths import child_pages, original_of, parse_path, path_of
+from fieldmouse.testing.meadow.paths import child_pages, original_page_of, parse_path, path_of
 from fieldmouse.testing.meadow.plan import host_sizes
 from fieldmouse.testing.meadow.responder import MeadowRequest
 from fieldmouse.url import Host, resolve
@@ -25,7 +25,7 @@ from fieldmouse.url import Host, resolve
 HUGE = MeadowOptions(hosts=50, pages=5000, sitemaps=1.0, sitemap_only=0.1, duplicates=0.1, change_every=3600.0)
 
 MEADOW = Meadow(HUGE)
-CHANGING = [fact.url for fact in MEADOW.truth()[:400] if MEADOW.rate(fact.url)]
+CHANGING = [fact.url for fact in MEADOW.true_urls()[:400] if MEADOW.change_rate(fact.url)]
 
 
 @given(st.integers(1, 300), st.integers(0, 5000), st.floats(0.0, 3.0))
@@ -144,12 +144,12 @@ def test_two_meadows_of_one_seed_are_the_same_and_of_two_are_not():
     options = MeadowOptions(hosts=5, pages=50)
     one, same, other = Meadow(options), Meadow(options), Meadow(MeadowOptions(hosts=5, pages=50, seed=8))
     host = Host("http://127.0.1.1:8000")
-    assert one.truth() == same.truth() != other.truth()
-    for fact in one.truth():
+    assert one.true_urls() == same.true_urls() != other.true_urls()
+    for fact in one.true_urls():
         if fact.url.startswith(host):
             path = fact.url.removeprefix(host)
-            assert one.render(host, path, 1e9) == same.render(host, path, 1e9)
-    assert one.render(host, "/", 1e9).body != other.render(host, "/", 1e9).body
+            assert one.respond(host, path, 1e9) == same.respond(host, path, 1e9)
+    assert one.respond(host, "/", 1e9).body != other.respond(host, "/", 1e9).body
 
 
 def test_pages_have_the_size_and_the_links_that_were_asked_for():
@@ -173,7 +173,7 @@ def test_a_copy_is_its_original_byte_for_byte():
     copies = range(site.original, site.linked)
     assert copies
     for copy in copies:
-        shown = original_of(site, copy)
+        shown = original_page_of(site, copy)
         bodies = [
             meadow.responder.respond(site, MeadowRequest(path_of(site, page)), 1e9)
             for page in (copy, copy, shown, shown)
@@ -194,11 +194,11 @@ def test_pieces_laid_end_to_end_are_one_gzip_file(parts):
 
 def test_pages_change_as_often_as_they_say():
     meadow = Meadow(HUGE)
-    urls = [fact.url for fact in meadow.truth() if fact.allowed and meadow.rate(fact.url)][:300]
+    urls = [fact.url for fact in meadow.true_urls() if fact.allowed and meadow.change_rate(fact.url)][:300]
     assert len(urls) == 300
     span = 10 * HUGE.change_every
-    expected = sum(meadow.rate(url) * span for url in urls)
-    seen = sum(len(meadow.changes(url, 1.7e9, 1.7e9 + span)) for url in urls)
+    expected = sum(meadow.change_rate(url) * span for url in urls)
+    seen = sum(len(meadow.change_times(url, 1.7e9, 1.7e9 + span)) for url in urls)
     assert abs(seen - expected) < 5 * math.sqrt(expected)
 
 
@@ -206,8 +206,8 @@ def test_pages_change_as_often_as_they_say():
 @given(st.integers(0, 200), st.floats(1e9, 2e9), st.floats(0, 1e5))
 def test_a_version_is_new_exactly_when_the_page_changed(k, at, later):
     url = CHANGING[k % len(CHANGING)]
-    before, after = MEADOW.version(url, at), MEADOW.version(url, at + later)
-    changes = MEADOW.changes(url, at, at + later)
+    before, after = MEADOW.page_version(url, at), MEADOW.page_version(url, at + later)
+    changes = MEADOW.change_times(url, at, at + later)
     assert (after.number > before.number) == bool(changes)
     assert after.number >= before.number
     if changes:
@@ -218,10 +218,10 @@ def test_a_version_is_new_exactly_when_the_page_changed(k, at, later):
 def test_a_changed_page_shows_another_text_and_the_same_links():
     url = CHANGING[0]
     host, path = Host(url[: url.index("/", 8)]), url[url.index("/", 8) :]
-    change = MEADOW.changes(url, 1e9, 2e9)[0]
-    old, new = (MEADOW.render(host, path, at) for at in (change - 0.001, change))
+    change = MEADOW.change_times(url, 1e9, 2e9)[0]
+    old, new = (MEADOW.respond(host, path, at) for at in (change - 0.001, change))
     if old.status == 500:
-        old = MEADOW.render(host, path, change - 0.001)
+        old = MEADOW.respond(host, path, change - 0.001)
     assert old.body != new.body
     hrefs = re.compile(rb'href="([^"]*)"')
     assert hrefs.findall(old.body) == hrefs.findall(new.body)

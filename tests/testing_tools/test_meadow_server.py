@@ -273,13 +273,13 @@ def test_an_open_trap_is_infinite():
     meadow = Meadow(MeadowOptions(hosts=20, pages=400, robots=1.0, traps=1.0, open_traps=True, **CALM))
     host = host_of(meadow.seeds[0])
     path = "/calendar/month-0.html"
-    assert path.encode() in meadow.render(host, "/", 0.0).body
+    assert path.encode() in meadow.respond(host, "/", 0.0).body
     for _ in range(100):
-        answer = meadow.render(host, path, 0.0)
+        answer = meadow.respond(host, path, 0.0)
         assert answer.status == 200
         path = answer.body.decode().partition('href="')[2].partition('"')[0]
     assert path == "/calendar/month-100.html"
-    assert "calendar" not in meadow.render(host, "/robots.txt", 0.0).body.decode()
+    assert "calendar" not in meadow.respond(host, "/robots.txt", 0.0).body.decode()
 
 
 def test_wget_can_crawl_the_meadow(meadow, twin, tmp_path):
@@ -300,7 +300,7 @@ def _fetch_all(options: MeadowOptions, urls: list[Url]) -> list[tuple[float, Res
         start = clock.now()
         answers = []
         for url in urls:
-            answer = await fetcher.fetch(Request(url), host_of(url), meadow.address(host_of(url)) or "")
+            answer = await fetcher.fetch(Request(url), host_of(url), meadow.address_of_host(host_of(url)) or "")
             answers.append((clock.now() - start, answer))
         assert [a.path for a in fetcher.arrivals] == [path_of(url) for url in urls]
         await fetcher.close()
@@ -325,8 +325,8 @@ def test_the_in_process_fetcher_gives_the_same_responses_as_the_server(meadow, t
 
 def test_the_in_process_fetcher_waits_in_virtual_time_and_times_out_on_stalls():
     options = MeadowOptions(hosts=1, pages=200, latency=5.0, stalling=1.0, **CALM)
-    urls = [fact.url for fact in Meadow(options).truth() if fact.allowed]
-    stalling = {fact.url for fact in Meadow(options).truth() if fact.status == 0}
+    urls = [fact.url for fact in Meadow(options).true_urls() if fact.allowed]
+    stalling = {fact.url for fact in Meadow(options).true_urls() if fact.status == 0}
     answers = _fetch_all(options, urls)
     assert stalling
     for url, (_, answer) in zip(urls, answers, strict=True):

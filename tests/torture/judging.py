@@ -9,7 +9,7 @@ from pathlib import Path
 
 from warcio.archiveiterator import ArchiveIterator
 
-from fieldmouse.archive.warc_writer import parse_line
+from fieldmouse.archive.warc_writer import parse_cdxj_line
 
 from .scene import Said, Scene, indexed, run
 
@@ -117,6 +117,6 @@ def _look_at_archive(scene: Scene, home: Path, verdict: Verdict) -> None:
     if pages - stored:
         verdict.blame(Flaw.ARCHIVE, f"not in the archive: {sorted(pages - stored)[:3]}", len(pages - stored))
     lines = (home / "archive" / "index.cdxj").read_bytes().splitlines()
-    listed = {parse_line(line)[1].url for line in lines}
+    listed = {parse_cdxj_line(line)[1].url for line in lines}
     if pages - listed or lines != sorted(lines):
         verdict.blame(Flaw.UNREADABLE, f"not in index.cdxj, or not sorted: {sorted(pages - listed)[:3]}")

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fieldmouse.refresh.page_table import read_page_table
-from fieldmouse.storage.checkpoint import decode, read_checkpoint
+from fieldmouse.storage.checkpoint import decode_checkpoint, read_checkpoint
 from fieldmouse.storage.directory import CrawlDir
-from fieldmouse.storage.journal import record_at
+from fieldmouse.storage.journal import whole_record_at
 from fieldmouse.storage.log import FRAME
 from fieldmouse.testing.meadow.meadow import Meadow
 from fieldmouse.testing.meadow.options import MeadowOptions
@@ -98,16 +98,16 @@ class ChangingScene:
         return room
 
     def was(self, url: str, at: float) -> Shown:
-        answer = self.twin.render(host_of(Url(url)), path_of(Url(url)), at)
+        answer = self.twin.respond(host_of(Url(url)), path_of(Url(url)), at)
         found = REVISION.search(answer.body)
         return Shown(answer.status, int(found[1]) if found else None)
 
     def over(self, url: str, begin: float, end: float) -> set[Shown]:
         """Everything that a page was in that time."""
-        moments, site, desk = [begin, end], self.twin.site(host_of(Url(url))), self.twin.responder
+        moments, site, desk = [begin, end], self.twin.site_of_host(host_of(Url(url))), self.twin.responder
         place = parse_path(site, path_of(Url(url))) if site else None
         if site and place:
-            moments += desk.changes.between(site, place.number, begin, end)
+            moments += desk.changes.change_times_between(site, place.number, begin, end)
             moments += [
                 turn.at for turn in desk.lifetimes.location_changes(site, place.number) if begin < turn.at <= end
             ]
@@ -206,8 +206,8 @@ def _end_one(process: subprocess.Popen[bytes], rng: random.Random, kept: Upkeep,
 def at_work(home: Path, launched: float) -> float:
     """When a refresh had opened all: its first checkpoint. When it was launched, if it never came so far."""
     raw, at = (home / "journal").read_bytes(), 0
-    while (payload := record_at(raw, at)) is not None:
-        if (moment := decode(payload).at) > launched:
+    while (payload := whole_record_at(raw, at)) is not None:
+        if (moment := decode_checkpoint(payload).at) > launched:
             return moment
         at += FRAME.size + len(payload)
     return launched

@@ -22,9 +22,9 @@ from fieldmouse.policy.polling import registry
 from fieldmouse.reader.crawl_reader import CrawlReader
 from fieldmouse.reader.page import StoredPage
 from fieldmouse.refresh.page_table import PageTable, read_page_table
-from fieldmouse.storage.checkpoint import read_checkpoint, sealed_outcomes
+from fieldmouse.storage.checkpoint import read_checkpoint, sealed_outcome_bytes
 from fieldmouse.storage.directory import CrawlDir
-from fieldmouse.storage.outcome_log import rows
+from fieldmouse.storage.outcome_log import outcome_rows
 from fieldmouse.types.outcome import OutcomeRow
 from fieldmouse.types.reason import OutcomeKind
 from search.searchable import searchable_urls
@@ -71,7 +71,7 @@ def kill_refreshes(scratch: Path, seed: int, wanted: int) -> tuple[Verdict, int]
 def judge_upkeep(scene: ChangingScene, kept: Upkeep, verdict: Verdict) -> None:
     """Everything but bursts, for which the meadow must have stopped."""
     home = CrawlDir.open(kept.home)
-    log = list(rows(home, length=sealed_outcomes(read_checkpoint(home))))
+    log = list(outcome_rows(home, length=sealed_outcome_bytes(read_checkpoint(home))))
     captures, atlas = read_archive(kept.home, verdict), CrawlReader(kept.home)
     pages = {str(row.url) for row in log if row.kind is OutcomeKind.PAGE}
     versions = {url: atlas.versions(url) for url in pages}
@@ -219,7 +219,7 @@ def _compare_ledger(home: CrawlDir, log: list[OutcomeRow], verdict: Verdict) -> 
     for row in log:
         polls[row.url] += bool(row.polled)
         tried[row.url] = row.at
-    for number, row in kept.standing_rows():
+    for number, row in kept.current_outcomes():
         known = int(kept.column("polls")[number]), float(kept.column("tried")[number])
         if known != (polls[row.url], tried[row.url]):
             verdict.blame(Flaw.LOST, f"{row.url}: ledger {known}, log {(polls[row.url], tried[row.url])}")
@@ -277,7 +277,7 @@ def polls_felt(scene: ChangingScene, kept: Upkeep) -> npt.NDArray[np.float64]:
     """When the server was asked for a URL whose outcome was known, until the last kill."""
     home = CrawlDir.open(kept.home)
     first: dict[str, float] = {}
-    for row in rows(home, length=sealed_outcomes(read_checkpoint(home))):
+    for row in outcome_rows(home, length=sealed_outcome_bytes(read_checkpoint(home))):
         first.setdefault(row.url, row.at)
     return np.array(
         [

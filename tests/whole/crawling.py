@@ -13,7 +13,7 @@ from typing import Any
 from warcio.checker import Checker  # type: ignore[import-untyped]
 
 from fieldmouse.frontier.queues.queue_index import queue_lengths
-from fieldmouse.frontier.queues.ready import waiting_items
+from fieldmouse.frontier.queues.ready import read_ready_items
 from fieldmouse.frontier.state import FrontierState, read_open_tickets
 
 COMMAND = str(Path(sys.executable).with_name("fieldmouse"))
@@ -81,5 +81,5 @@ def count_waiting(home: Path, state: FrontierState) -> int:
     """Number of URLs accepted and not done when `state` was sealed: counted in their queues."""
     directory = home / "frontier"
     queued = sum(length for _, length in queue_lengths(directory, state.queues.index))
-    ready = sum(1 for _ in waiting_items(directory, state.ready))
+    ready = sum(1 for _ in read_ready_items(directory, state.ready))
     return len(read_open_tickets(directory, state.front)) + queued + ready - state.polls

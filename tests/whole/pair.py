@@ -12,7 +12,7 @@ from fieldmouse.clock import Clock
 from fieldmouse.cluster.coordinator import Coordinator, CrawlSpec
 from fieldmouse.cluster.sharded.coordinator import ShardedCoordinator
 from fieldmouse.config.settings_file import Settings, render
-from fieldmouse.crawler.builder import CrawlParts, build
+from fieldmouse.crawler.builder import CrawlParts, build_crawl
 from fieldmouse.crawler.cluster import JoinRequest
 from fieldmouse.crawler.retry_failed import RetryFailed
 from fieldmouse.storage.directory import CrawlDir
@@ -82,7 +82,7 @@ class Pair:
             home = CrawlDir.create(path, shards=1, settings=render(self.settings).encode(), key_seed=4711)
         spells = [Fault(virtual_time.EPOCH + when[0], virtual_time.EPOCH + when[1], ill) for ill in ills]
         self.webs[name] = FaultyFetcher(self.meadow, self.clock, spells, dead=self.dead)
-        crew = build(
+        crew = build_crawl(
             home,
             self.settings,
             clock=self.clock,
@@ -136,4 +136,4 @@ def check_polite(arrivals: Sequence[Arrival]) -> None:
 
 
 def allowed(meadow: Meadow) -> set[str]:
-    return {fact.url for fact in meadow.truth() if fact.allowed and fact.status == 200}
+    return {fact.url for fact in meadow.true_urls() if fact.allowed and fact.status == 200}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fieldmouse.config.sections import RefreshOrder
+from fieldmouse.config.sections import RefreshOptions
 from fieldmouse.formatting import format_duration
 from fieldmouse.reader.crawl_reader import CrawlReader
 from fieldmouse.reader.explain import describe_next_poll, next_poll
@@ -67,13 +67,13 @@ def test_waits_keep_their_length_after_a_clock_jump(tmp_path: Path, jump: float,
             asked = [t for t, name, path in visits if name == host and path != "/robots.txt"]
             assert asked[1] - asked[0] >= 600.0 - 1e-6
     stored = {row.url for row in outcomes(tmp_path / "c") if row.kind == "page"}
-    assert stored == {fact.url for fact in meadow.truth() if fact.allowed and fact.status == 200}
+    assert stored == {fact.url for fact in meadow.true_urls() if fact.allowed and fact.status == 200}
 
 
 # -- known pages, whose times are in the page table and the checkpoint
 
 AHEAD = 2 * HOUR
-ONCE = RefreshOrder(once=True, hold_waiting=True, refresh_only=True)
+ONCE = RefreshOptions(once=True, hold_waiting=True, refresh_only=True)
 
 
 def site(number: int = 12) -> Versions:
@@ -85,7 +85,7 @@ def visit(
     path: Path,
     now: Versions,
     at: float,
-    order: RefreshOrder | None = None,
+    order: RefreshOptions | None = None,
     *,
     after: float | None = None,
     **changes: object,
@@ -124,7 +124,7 @@ def test_a_budget_is_spent_after_the_clock_was_ahead(tmp_path: Path) -> None:
     path, now = tmp_path / "c", site()
     visit(path, now, AHEAD)
     visit(path, now, AHEAD + 60.0, ONCE)
-    for_a_minute = RefreshOrder(hold_waiting=True, refresh_only=True)
+    for_a_minute = RefreshOptions(hold_waiting=True, refresh_only=True)
     summary = visit(path, now, 0.0, for_a_minute, refresh__budget="1/s", crawl__time="60s")
     assert summary is not None
     assert summary.refreshed is not None

@@ -12,7 +12,7 @@ import msgspec
 
 from fieldmouse.clock import Clock
 from fieldmouse.config.settings_file import render
-from fieldmouse.crawler.builder import build
+from fieldmouse.crawler.builder import build_crawl
 from fieldmouse.crawler.cluster import JoinRequest
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.testing import virtual_time
@@ -70,7 +70,7 @@ class UnsureBand(Band):
             home = CrawlDir.create(path, shards=1, settings=render(self.settings).encode(), key_seed=4711)
         web = MeadowFetcher(self.meadow, clock)
         web.arrivals = SetRight(clock.off)
-        crew = build(
+        crew = build_crawl(
             home,
             self.settings,
             clock=clock,

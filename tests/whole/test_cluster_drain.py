@@ -78,7 +78,7 @@ def drained(path: Path, kind: type[OddBoard], after: float, lane: type[InlineWor
         kind.odd = True
         await clock.sleep(6.0)
         crew = band.living["a"][0]
-        crew.crawler.interrupt()
+        crew.crawler.stop_by_user()
         try:
             async with asyncio.timeout(BOUND):
                 return await asyncio.shield(task)

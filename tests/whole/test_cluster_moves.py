@@ -12,7 +12,7 @@ from fieldmouse.clock import Clock
 from fieldmouse.cluster.client.identity import read_identity
 from fieldmouse.cluster.coordinator import CrawlSpec, LinkOffer, OfferResult, SiteBounds
 from fieldmouse.config.settings_file import Settings, render
-from fieldmouse.crawler.builder import CrawlParts, build
+from fieldmouse.crawler.builder import CrawlParts, build_crawl
 from fieldmouse.crawler.cluster import JoinRequest
 from fieldmouse.reader.crawl_reader import MultiCrawlReader
 from fieldmouse.storage.directory import CrawlDir
@@ -65,7 +65,7 @@ def test_a_page_moved_to_another_agent_leaves_search_after_a_delay(tmp_path: Pat
         lives: list[asyncio.Future[object]] = []
         for name in "ab":
             home = CrawlDir.create(tmp_path / name, shards=1, settings=render(SETTINGS).encode(), key_seed=4711)
-            crew = build(
+            crew = build_crawl(
                 home,
                 SETTINGS,
                 clock=clock,
@@ -87,7 +87,7 @@ def test_a_page_moved_to_another_agent_leaves_search_after_a_delay(tmp_path: Pat
         now.pages["/2"] = Shown(status=301, location=f"{OUT}/there")  # which no agent fetches
         await clock.sleep(120.0)
         for crew in crews:
-            crew.crawler.interrupt()
+            crew.crawler.stop_by_user()
         await asyncio.gather(*lives)
         for crew in crews:
             await crew.close()

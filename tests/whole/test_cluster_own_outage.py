@@ -15,8 +15,8 @@ import pytest
 
 from fieldmouse.clock import Clock
 from fieldmouse.cluster.client.identity import read_identity
-from fieldmouse.cluster.client.placement import status_of
-from fieldmouse.cluster.coordinator import AgentId, AgentStatus, Heartbeat, ListedAgent
+from fieldmouse.cluster.client.placement import status_or_default
+from fieldmouse.cluster.coordinator import AgentId, AgentReport, HeartbeatRequest, ListedAgent
 from fieldmouse.policy.outage import NOTE_SECONDS
 from fieldmouse.testing import virtual_time
 from fieldmouse.testing.faults import FaultKind
@@ -41,12 +41,12 @@ class PlayedAgent:
     def __init__(self, pair: Pair, *, resting: bool):
         self._pair, self._board = pair, pair.board()
         # Reports so high a load that no host is sent to it for its proximity.
-        advert = AgentStatus(backlog=1e6, machine="elsewhere", resting=resting)
+        advert = AgentReport(backlog=1e6, machine="elsewhere", resting=resting)
         self._advert = msgspec.msgpack.encode(advert)
 
     async def beat(self) -> ListedAgent | None:
         """Send a heartbeat; returns the status of the other agent, if it is there yet."""
-        pulse = await self._board.heartbeat(self.name, Heartbeat(self._advert, LEASE))
+        pulse = await self._board.heartbeat(self.name, HeartbeatRequest(self._advert, LEASE))
         return next((note for note in pulse.agents if note.agent != self.name.agent), None)
 
     @classmethod
@@ -127,7 +127,7 @@ def seen_of_one_cut_off(folder: Path, *, both: bool) -> list[Seen]:
             await clock.sleep(STEP)
             note = await played.beat()
             assert note is not None
-            seen.append((clock.now() - virtual_time.EPOCH, status_of(note).resting, played.held_by_the_other()))
+            seen.append((clock.now() - virtual_time.EPOCH, status_or_default(note).resting, played.held_by_the_other()))
         await pair.kill("ill")
         return seen
 

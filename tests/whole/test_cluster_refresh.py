@@ -101,7 +101,7 @@ class Upkeep:
         pages = list(MultiCrawlReader([self.path / name for name in NAMES]).pages())
         assert Counter(page.url for page in pages) == Counter(alone)
         for page in pages:
-            site = self.meadow.site(host_of(page.url))
+            site = self.meadow.site_of_host(host_of(page.url))
             assert site is not None
             # The revision is that of the request's arrival; the row has the time of the response.
             arrival = max(a.t for a in self.arrivals(page.url) if a.t <= asked[page.url])

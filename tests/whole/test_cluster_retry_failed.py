@@ -12,8 +12,8 @@ import pytest
 from fieldmouse.clock import Clock
 from fieldmouse.cluster.client.identity import read_original_identity
 from fieldmouse.cluster.coordinator import AgentId
-from fieldmouse.crawler.retry_failed import RetriedHosts, RetryFailed
-from fieldmouse.doctor.repair.coordinator import open_agent, rebuild_crawl
+from fieldmouse.crawler.retry_failed import RetryCounts, RetryFailed
+from fieldmouse.doctor.repair.coordinator import open_agent_directory, rebuild_with_agents
 from fieldmouse.errors import CoordinatorUnreachable
 from fieldmouse.testing import virtual_time
 from fieldmouse.testing.faults import FaultKind
@@ -53,8 +53,8 @@ def check(pair: Pair) -> None:
 async def rebuild(pair: Pair, clock: Clock) -> None:
     pair.servers[0].crawls.clear()
     await clock.sleep(100.0)
-    members = [open_agent(pair.path / "bad", "fieldmouse")]
-    await rebuild_crawl(MemoryRebuilder(pair.servers[0]), members, "fieldmouse", clock.now())
+    members = [open_agent_directory(pair.path / "bad", "fieldmouse")]
+    await rebuild_with_agents(MemoryRebuilder(pair.servers[0]), members, "fieldmouse", clock.now())
 
 
 @pytest.mark.parametrize("after", [0.5, 2.0, 120.0])
@@ -137,7 +137,7 @@ def test_unreported_failures_of_an_expired_lease_are_retried(seconds: float, tmp
 
 
 def test_a_copied_directory_does_not_retry_failures_of_the_original(tmp_path: Path) -> None:
-    told: list[RetriedHosts] = []
+    told: list[RetryCounts] = []
 
     async def life(clock: Clock) -> Pair:
         pair = Pair(tmp_path, clock)

@@ -34,8 +34,8 @@ class SlowLane(InlineWorker):
         return super().has_room and len(self._held) < 48
 
     @property
-    def outstanding(self) -> int:
-        return len(self._held) + super().outstanding
+    def outstanding_pages(self) -> int:
+        return len(self._held) + super().outstanding_pages
 
     def send(self, *job: Any) -> None:
         self._held.append(job)
@@ -68,9 +68,9 @@ async def stored_meanwhile(
         band.start(name, seeded=not number)
     desks = {name: crew.stages.indexing.in_flight for name, (crew, _, _) in band.living.items()}
     await band.clock.sleep(20.0)
-    before = {name: desk.pages for name, desk in desks.items()}
+    before = {name: desk.stored_pages for name, desk in desks.items()}
     await band.clock.sleep(seconds - 20.0)
-    after = {name: desk.pages - before[name] for name, desk in desks.items()}
+    after = {name: desk.stored_pages - before[name] for name, desk in desks.items()}
     behind = [crew.stages.backpressure.backlog_seconds for crew, _, _ in band.living.values()]
     assert max(behind) < 30.0, "as many seconds as the workers need for a full buffer"
     for name in names:
@@ -100,10 +100,10 @@ def test_a_late_agent_gets_hosts_within_a_few_heartbeats(policy: str, tmp_path: 
         await band.board().create_crawl(charter(band.settings, meadow.seeds))
         band.start("a", seeded=True)
         await clock.sleep(8.0)
-        assert band.living["a"][0].stages.indexing.frontier.online_hosts == 40, "all hosts are held"
+        assert band.living["a"][0].stages.indexing.frontier.online_host_count == 40, "all hosts are held"
         band.start("b")
         await clock.sleep(3 * band.settings.cluster.heartbeat)
-        held = band.living["b"][0].stages.indexing.frontier.online_hosts
+        held = band.living["b"][0].stages.indexing.frontier.online_host_count
         assert held >= 2, held  # of 40: the rules draw by lot
         for name in "ab":
             await band.kill(name)

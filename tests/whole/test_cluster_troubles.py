@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from fieldmouse.clock import Clock
-from fieldmouse.crawler.retry_failed import RetriedHosts, RetryFailed
+from fieldmouse.crawler.retry_failed import RetryCounts, RetryFailed
 from fieldmouse.testing import virtual_time
 from fieldmouse.testing.faults import FaultKind
 from fieldmouse.testing.meadow.meadow import Meadow
@@ -177,7 +177,7 @@ def board_books(pair: Pair) -> tuple[int, int, Counter[str]]:
 @pytest.mark.parametrize("again", ["good", "bad"])
 def test_failures_of_all_agents_are_retried_once_and_fetched(tmp_path: Path, servers: int, again: str) -> None:
     """One agent alone gave all up. After its retry any agent fetches; a second retry does nothing."""
-    told: list[RetriedHosts] = []
+    told: list[RetryCounts] = []
 
     async def life(clock: Clock) -> tuple[Pair, list[dict[str, Summary]]]:
         pair = Pair(tmp_path, clock, servers=servers)
@@ -194,7 +194,7 @@ def test_failures_of_all_agents_are_retried_once_and_fetched(tmp_path: Path, ser
 
     pair, ends = virtual_time.run_in_virtual_time(life)
     seeds = len(pair.meadow.seeds)
-    assert told == [RetriedHosts(seeds, seeds), RetriedHosts(0, 0)]
+    assert told == [RetryCounts(seeds, seeds), RetryCounts(0, 0)]
     assert ends[0]["bad"].failed == seeds
     assert sorted(row.url for row in pair.rows() if row.kind == "page") == sorted(allowed(pair.meadow))
     assert not [row for row in pair.rows() if row.reason in BLAMED]

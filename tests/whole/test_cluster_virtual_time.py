@@ -23,12 +23,12 @@ from fieldmouse.clock import Clock
 from fieldmouse.cluster.coordinator import AckBatch, AgentId, Coordinator, CrawlSpec, HeartbeatReply, HostPayload
 from fieldmouse.cluster.sharded.coordinator import ShardedCoordinator
 from fieldmouse.config.settings_file import Settings, render, render_published
-from fieldmouse.crawler.builder import CrawlParts, build
+from fieldmouse.crawler.builder import CrawlParts, build_crawl
 from fieldmouse.crawler.cluster import JoinRequest
 from fieldmouse.doctor.check.examine import check_crawl
 from fieldmouse.reader.explain import explain
 from fieldmouse.storage import outcome_log
-from fieldmouse.storage.checkpoint import Checkpoint, read_checkpoint, sealed_outcomes
+from fieldmouse.storage.checkpoint import Checkpoint, read_checkpoint, sealed_outcome_bytes
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.testing import virtual_time
 from fieldmouse.testing.meadow.fetcher import MeadowFetcher
@@ -94,7 +94,7 @@ class Band:
         else:
             home = CrawlDir.create(path, shards=1, settings=render(self.settings).encode(), key_seed=4711)
         web = MeadowFetcher(self.meadow, self.clock)
-        crew = build(
+        crew = build_crawl(
             home,
             self.settings,
             clock=self.clock,
@@ -133,7 +133,7 @@ def pages_of(path: Path) -> list[str]:
     home = CrawlDir.open(path)
     last = read_checkpoint(home)
     assert last is not None
-    return [str(row.url) for row in outcome_log.newest_pages(home, length=sealed_outcomes(last))]
+    return [str(row.url) for row in outcome_log.newest_page_rows(home, length=sealed_outcome_bytes(last))]
 
 
 def is_well(band: Band, folder: Path) -> None:
@@ -333,7 +333,7 @@ def test_an_agent_leaving_while_sending_reports_everything_once(tmp_path: Path) 
         assert summary.whole.again == 0
         books = await board.totals()
         home = CrawlDir.open(tmp_path / "a")
-        settled = [*outcome_log.rows(home, length=sealed_outcomes(read_checkpoint(home)))]
+        settled = [*outcome_log.outcome_rows(home, length=sealed_outcome_bytes(read_checkpoint(home)))]
         assert books.settled == len(settled) > 0
         assert await board.list_agents() == []
 

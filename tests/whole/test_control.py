@@ -44,7 +44,7 @@ def lane(seed: int = 1, mean: float = 0.15) -> type[SlowIndexerLane]:
 
 
 def wanted(meadow: Meadow) -> list[str]:
-    return sorted(fact.url for fact in meadow.truth() if fact.allowed and fact.status == 200)
+    return sorted(fact.url for fact in meadow.true_urls() if fact.allowed and fact.status == 200)
 
 
 def stored(path: Path) -> list[str]:

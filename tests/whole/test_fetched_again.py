@@ -13,17 +13,17 @@ import pytest
 
 from fieldmouse.clock import Clock
 from fieldmouse.config.settings_file import Settings, render
-from fieldmouse.crawler.builder import build
+from fieldmouse.crawler.builder import build_crawl
 from fieldmouse.crawler.retry_failed import RetryFailed
 from fieldmouse.doctor.check.examine import check_crawl
 from fieldmouse.doctor.repair.repair import repair
 from fieldmouse.frontier.frontier import Frontier
 from fieldmouse.search.search import search_crawl
 from fieldmouse.search.versions import VERSION_TABLE
-from fieldmouse.storage.checkpoint import CrawlCounters, read_checkpoint, sealed_outcomes, shard_states
+from fieldmouse.storage.checkpoint import CrawlCounters, read_checkpoint, sealed_outcome_bytes, shard_states
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.storage.log import Log
-from fieldmouse.storage.outcome_log import newest_pages
+from fieldmouse.storage.outcome_log import newest_page_rows
 from fieldmouse.testing import virtual_time
 from fieldmouse.types.outcome import Failed, Response
 from fieldmouse.types.request import Request
@@ -95,7 +95,7 @@ def live(path: Path, now: dict[str, str], again: list[str] | None = None) -> Non
     home = CrawlDir.create(path, shards=1, settings=render(settings).encode()) if again is None else CrawlDir.open(path)
 
     async def life(clock: Clock) -> None:
-        crew = build(home, settings, clock=clock, fetcher=Site(clock, now), lane=SmallLane)
+        crew = build_crawl(home, settings, clock=clock, fetcher=Site(clock, now), lane=SmallLane)
         try:
             seeds = [Url(f"{HOST}/0")] if again is None else []
             await crew.crawler.crawl(seeds, mercy=None if again is None else PolledAgain(again))
@@ -117,7 +117,7 @@ def indexed(path: Path) -> list[str]:
     home = CrawlDir.open(path)
     last = read_checkpoint(home)
     assert last is not None
-    return sorted(row.url for row in newest_pages(home, length=sealed_outcomes(last)) if row.indexed)
+    return sorted(row.url for row in newest_page_rows(home, length=sealed_outcome_bytes(last)) if row.indexed)
 
 
 def of_the_index(path: Path) -> Iterator[str]:

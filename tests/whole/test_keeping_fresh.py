@@ -188,14 +188,14 @@ def meadow_of_a_week() -> Iterator[tuple[str, Meadow, Refreshed]]:
 
 
 def shown(meadow: Meadow, url: str, at: float) -> tuple[int, bytes]:
-    answer = meadow.render(host_of(Url(url)), path_of(Url(url)), at)
+    answer = meadow.respond(host_of(Url(url)), path_of(Url(url)), at)
     return answer.status, answer.body
 
 
 def truly_changed(meadow: Meadow, old: float, new: float) -> dict[str, set[str]]:
     """True changes of the known pages: their paths, by kind of change."""
     found: dict[str, set[str]] = {"changed": set(), "gone": set(), "moved": set()}
-    for fact in meadow.truth():
+    for fact in meadow.true_urls():
         before, now = shown(meadow, fact.url, old), shown(meadow, fact.url, new)
         assert before[0] == fact.status == 200, "the meadow is calm"
         kind = {301: "moved", 404: "gone", 410: "gone"}.get(now[0], "changed" if now != before else "")

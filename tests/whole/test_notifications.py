@@ -18,9 +18,9 @@ from typing import Any
 from msgspec.msgpack import decode
 
 from fieldmouse.storage.changes import changes_in, sealed_baseline
-from fieldmouse.storage.checkpoint import read_checkpoint, sealed_outcomes
+from fieldmouse.storage.checkpoint import read_checkpoint, sealed_outcome_bytes
 from fieldmouse.storage.directory import CrawlDir
-from fieldmouse.storage.log import records
+from fieldmouse.storage.log import read_records
 from fieldmouse.types.outcome import OutcomeRow
 from meadowland import running_meadow
 from notify.receivers import Inbox, answers, closes, webhook
@@ -75,8 +75,8 @@ def told(home: Path) -> list[str]:
     """The ids of all changes in the log, in order."""
     crawl = CrawlDir.open(home)
     last = read_checkpoint(crawl)
-    length, baseline = sealed_outcomes(last), sealed_baseline(last)
-    rows = [(at, decode(row, type=OutcomeRow)) for at, row in records(crawl / "outcomes.log", length=length)]
+    length, baseline = sealed_outcome_bytes(last), sealed_baseline(last)
+    rows = [(at, decode(row, type=OutcomeRow)) for at, row in read_records(crawl / "outcomes.log", length=length)]
     return [change.id for at, row in rows for change in changes_in(row, at, baseline)]
 
 

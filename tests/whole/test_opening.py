@@ -18,14 +18,14 @@ import pytest
 
 from fieldmouse.clock import Clock
 from fieldmouse.config.settings_file import Settings
-from fieldmouse.crawler.builder import build
+from fieldmouse.crawler.builder import build_crawl
 from fieldmouse.doctor.check.examine import check_crawl
 from fieldmouse.errors import CrawlDirError, DamagedFile
-from fieldmouse.frontier.state import sealed_frontier
+from fieldmouse.frontier.state import frontier_state_of
 from fieldmouse.frontier.url_location import UrlPlace, locate_url
 from fieldmouse.storage.checkpoint import identity_in_journal, inspect_journal, read_checkpoint, sealed_counters
 from fieldmouse.storage.directory import CrawlDir, write_identity
-from fieldmouse.storage.log import framed
+from fieldmouse.storage.log import frame_record
 from fieldmouse.testing import virtual_time
 from fieldmouse.testing.meadow.fetcher import MeadowFetcher
 from fieldmouse.testing.meadow.meadow import Meadow
@@ -227,7 +227,7 @@ def opened(path: Path) -> CrawlDirError | None:
         try:
             home = CrawlDir.open(path)
             settings = Settings().override({"crawl.seeds": list(MEADOW.seeds)})
-            crew = build(home, settings, clock=clock, fetcher=MeadowFetcher(MEADOW, clock), lane=InlineWorker)
+            crew = build_crawl(home, settings, clock=clock, fetcher=MeadowFetcher(MEADOW, clock), lane=InlineWorker)
         except CrawlDirError as refused:
             return refused
         await crew.close()
@@ -317,8 +317,8 @@ def check_old(path: Path) -> None:
     home = CrawlDir.open(path)
     last = read_checkpoint(home)
     assert last is not None
-    state = sealed_frontier(last)
-    assert state.sieve.raw
+    state = frontier_state_of(last)
+    assert state.sieve.has_no_checksums
     assert state.sieve.runs
     assert count_waiting(home, state) == state.waiting == 50
     for row in outcomes(path):
@@ -339,8 +339,8 @@ def test_resume_upgrades_a_crawl_of_format_1_without_loss(old: Path, truth: set[
     assert CrawlDir.open(old).identity.format == 3
     last = read_checkpoint(CrawlDir.open(old))
     assert last is not None
-    assert not sealed_frontier(last).sieve.raw
-    assert {path.name for path in (old / "frontier").glob("run-*")} == set(sealed_frontier(last).sieve.runs)
+    assert not frontier_state_of(last).sieve.has_no_checksums
+    assert {path.name for path in (old / "frontier").glob("run-*")} == set(frontier_state_of(last).sieve.runs)
 
 
 def test_a_kill_during_the_upgrade_leaves_a_crawl_of_format_1(old: Path, truth: set[str], tmp_path: Path) -> None:
@@ -352,7 +352,7 @@ def test_a_kill_during_the_upgrade_leaves_a_crawl_of_format_1(old: Path, truth: 
         after = Path(shutil.copytree(path, tmp_path / f"{syncs}-after"))
         last = read_checkpoint(CrawlDir.open(after))
         assert last is not None
-        if not sealed_frontier(last).sieve.raw:
+        if not frontier_state_of(last).sieve.has_no_checksums:
             break
         check_old(after)
         assert finished(after) == truth
@@ -387,9 +387,9 @@ def test_a_crawl_of_format_2_is_readable_without_upgrade(middle_aged: Path) -> N
     home = CrawlDir.open(middle_aged)
     last = read_checkpoint(home)
     assert last is not None
-    state = sealed_frontier(last)
+    state = frontier_state_of(last)
     assert count_waiting(home, state) == state.waiting == 48
-    assert sealed_counters(last).settled == len(outcomes(middle_aged)) == 15
+    assert sealed_counters(last).settled_urls == len(outcomes(middle_aged)) == 15
     assert [found.says for found in check_crawl(home) if not found.healthy] == []
     assert opened(middle_aged) is None
     assert tree(middle_aged) == before
@@ -419,8 +419,8 @@ def test_half_a_table_after_an_old_checkpoint_is_torn_not_damaged(middle_aged: P
     table = msgspec.msgpack.encode({"at": 1.0, "parts": {}, "clean": False, "stopped_by": "", "born": None})
     journal = middle_aged / "journal"
     whole = journal.read_bytes()
-    for length in range(1, len(framed(table))):
-        journal.write_bytes(whole + framed(table)[:length])
+    for length in range(1, len(frame_record(table))):
+        journal.write_bytes(whole + frame_record(table)[:length])
         report = inspect_journal(CrawlDir.open(middle_aged))
         assert not report.bad
         assert report.torn == length

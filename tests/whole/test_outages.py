@@ -58,7 +58,7 @@ def crawl(
 def check_complete(path: Path, meadow: Meadow, summary: Summary, web: FaultyFetcher) -> None:
     rows = outcomes(path)
     stored = sorted(row.url for row in rows if row.kind == "page")
-    assert stored == sorted(fact.url for fact in meadow.truth() if fact.allowed and fact.status == 200)
+    assert stored == sorted(fact.url for fact in meadow.true_urls() if fact.allowed and fact.status == 200)
     blamed = {row.url: row.reason for row in rows if row.reason in NETWORK}
     assert not blamed
     assert summary.exit == summary.lost == summary.waiting == 0
@@ -170,7 +170,7 @@ def test_any_number_of_dead_hosts_is_abandoned_and_the_others_are_crawled(
         summary, web = crawl(tmp_path / "c", meadow, dead=dead, seeds=meadow.seeds[::-1])
     rows = outcomes(tmp_path / "c")
     stored = {row.url for row in rows if row.kind == "page"}
-    alive = {f.url for f in meadow.truth() if f.allowed and f.status == 200 and host_of(f.url) not in dead}
+    alive = {f.url for f in meadow.true_urls() if f.allowed and f.status == 200 and host_of(f.url) not in dead}
     reachable = {row.url for row in rows if host_of(row.url) not in dead}
     assert stored == alive & reachable
     assert len(stored) > 0.8 * len(alive)

@@ -12,13 +12,13 @@ import pytest
 
 from fieldmouse.clock import Clock
 from fieldmouse.config.settings_file import Settings, render
-from fieldmouse.crawler.builder import OpenDurable, build
+from fieldmouse.crawler.builder import OpenDurable, build_crawl
 from fieldmouse.doctor.check.examine import check_crawl
 from fieldmouse.doctor.check.finding import Finding
 from fieldmouse.errors import DamagedFile
 from fieldmouse.storage.checkpoint import Checkpoint, Sealed, read_checkpoint, sealed_counters
 from fieldmouse.storage.directory import CrawlDir
-from fieldmouse.storage.log import Log, records
+from fieldmouse.storage.log import Log, read_records
 from fieldmouse.testing import virtual_time
 from fieldmouse.testing.meadow.fetcher import MeadowFetcher
 from fieldmouse.testing.meadow.meadow import Meadow
@@ -56,7 +56,7 @@ class Ledger:
 
     def __init__(self, home: CrawlDir, last: Checkpoint | None):
         known = last is not None and self.name in last.parts
-        self.entry = last.state(self.name, Entry) if last is not None and known else Entry()
+        self.entry = last.decode_part(self.name, Entry) if last is not None and known else Entry()
         self.opened_at = self.entry.seals
         self._log = Log(home / "toy.log", self.entry.length)
         self.told = ["open"]
@@ -89,7 +89,7 @@ def crawl(path: Path, parts: Sequence[OpenDurable], **changes: object) -> Summar
 
     async def life(clock: Clock) -> Summary:
         fetcher = MeadowFetcher(MEADOW, clock)
-        crew = build(home, settings, clock=clock, fetcher=fetcher, lane=InlineWorker, parts=parts)
+        crew = build_crawl(home, settings, clock=clock, fetcher=fetcher, lane=InlineWorker, parts=parts)
         try:
             return await asyncio.ensure_future(crew.crawler.crawl(seeds))
         finally:
@@ -114,8 +114,8 @@ def entry_of(path: Path) -> Entry:
     last = read_checkpoint(CrawlDir.open(path))
     if last is None:
         return Entry()
-    entry = last.state(Ledger.name, Entry)
-    lines = [int(line) for _, line in records(path / "toy.log", length=entry.length)]
+    entry = last.decode_part(Ledger.name, Entry)
+    lines = [int(line) for _, line in read_records(path / "toy.log", length=entry.length)]
     assert lines == list(range(1, entry.seals + 1))
     return entry
 

@@ -15,11 +15,11 @@ import pytest
 from fieldmouse.api.planning import plan_to_resume
 from fieldmouse.clock import Clock
 from fieldmouse.config.settings_file import Settings
-from fieldmouse.crawler.builder import build
+from fieldmouse.crawler.builder import build_crawl
 from fieldmouse.doctor.check.examine import check_crawl
-from fieldmouse.frontier.state import sealed_frontier
+from fieldmouse.frontier.state import frontier_state_of
 from fieldmouse.storage import outcome_log
-from fieldmouse.storage.checkpoint import read_checkpoint, sealed_counters, sealed_outcomes
+from fieldmouse.storage.checkpoint import read_checkpoint, sealed_counters, sealed_outcome_bytes
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.testing import virtual_time
 from fieldmouse.testing.meadow.fetcher import MeadowFetcher
@@ -77,7 +77,7 @@ def polled(path: Path, meadow: Meadow, fate: dict[str, int], links: list[Request
         web = Aged(meadow, clock)
         web.fate = fate
         home = CrawlDir.open(path)
-        crew = build(home, settings, clock=clock, fetcher=web, lane=InlineWorker)
+        crew = build_crawl(home, settings, clock=clock, fetcher=web, lane=InlineWorker)
         try:
             crew.crawler._frontier.poll(links)
             return await asyncio.wait_for(crew.crawler.crawl([]), 1e6)
@@ -121,10 +121,10 @@ def test_polls_are_counted_separately_and_ignore_the_page_limit(first: tuple[Mea
     home = CrawlDir.open(path)
     last = read_checkpoint(home)
     assert last is not None
-    listed = {str(row.url) for row in outcome_log.newest_pages(home, length=sealed_outcomes(last))}
+    listed = {str(row.url) for row in outcome_log.newest_page_rows(home, length=sealed_outcome_bytes(last))}
     assert listed == {url for url, what in fate.items() if what != GONE}
     assert sealed_counters(last).pages == len(listed)
-    assert sealed_frontier(last).polls == 0
+    assert frontier_state_of(last).polls == 0
     findings = {finding.what: finding for finding in check_crawl(home)}
     for what in ("outcomes", "frontier", "accounts"):
         assert findings[what].healthy, findings[what].says

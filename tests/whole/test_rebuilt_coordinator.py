@@ -20,11 +20,16 @@ from fieldmouse.clock import Clock
 from fieldmouse.cluster.client import outbox
 from fieldmouse.cluster.coordinator import AgentId, CrawlRebuilder, CrawlSpec
 from fieldmouse.cluster.sharded.rebuild import ShardedRebuilder
-from fieldmouse.doctor.repair.coordinator import AgentDirectory, RebuiltCrawl, open_agent, rebuild_crawl
+from fieldmouse.doctor.repair.coordinator import (
+    AgentDirectory,
+    RebuildSummary,
+    open_agent_directory,
+    rebuild_with_agents,
+)
 from fieldmouse.errors import CoordinatorDataLost
 from fieldmouse.reader.crawl_reader import CrawlReader
 from fieldmouse.storage import outcome_log
-from fieldmouse.storage.checkpoint import read_checkpoint, sealed_outcomes
+from fieldmouse.storage.checkpoint import read_checkpoint, sealed_outcome_bytes
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.testing import virtual_time
 from fieldmouse.testing.meadow.meadow import Meadow
@@ -75,15 +80,15 @@ async def lose_all(band: Band) -> None:
         band.arrivals += web.arrivals
 
 
-async def rebuild(band: Band, builder: CrawlRebuilder) -> RebuiltCrawl:
-    members = [open_agent(band.path / name, "fieldmouse") for name in NAMES]
-    return await rebuild_crawl(builder, members, "fieldmouse", band.clock.now())
+async def rebuild(band: Band, builder: CrawlRebuilder) -> RebuildSummary:
+    members = [open_agent_directory(band.path / name, "fieldmouse") for name in NAMES]
+    return await rebuild_with_agents(builder, members, "fieldmouse", band.clock.now())
 
 
 def rows_of(path: Path) -> list[OutcomeRow]:
     home = CrawlDir.open(path)
     last = read_checkpoint(home)
-    return [*outcome_log.rows(home, length=sealed_outcomes(last))] if last is not None else []
+    return [*outcome_log.outcome_rows(home, length=sealed_outcome_bytes(last))] if last is not None else []
 
 
 def led_to(path: Path, known: Mapping[Url, OutcomeRow]) -> set[Url]:
@@ -251,9 +256,9 @@ def test_links_in_the_archive_of_a_finished_crawl_are_exactly_its_seen_urls(seed
     pages_alone(tmp_path / "alone", meadow)
     home = CrawlDir.open(tmp_path / "alone")
     crawl = AgentDirectory(AgentId("a", 1), home, read_checkpoint(home))
-    by_links = {link.url for links in crawl.links() for link in links}
+    by_links = {link.url for links in crawl.archived_links() for link in links}
     by_robots_txt = {
-        link.url for host, _, rules in crawl.robots_txt_files() for link in crawl.sitemaps(host, rules, 0.0)
+        link.url for host, _, rules in crawl.archived_robots_txt() for link in crawl.sitemap_requests(host, rules, 0.0)
     }
     rows = rows_of(tmp_path / "alone")
     assert {*meadow.seeds} | by_links | by_robots_txt == {row.url for row in rows}

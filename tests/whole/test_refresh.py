@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fieldmouse.config.sections import RefreshOrder
+from fieldmouse.config.sections import RefreshOptions
 from fieldmouse.doctor.check.examine import check_crawl
 from fieldmouse.reader.crawl_reader import CrawlReader
-from fieldmouse.storage.checkpoint import read_checkpoint, sealed_outcomes
+from fieldmouse.storage.checkpoint import read_checkpoint, sealed_outcome_bytes
 from fieldmouse.storage.directory import CrawlDir
-from fieldmouse.storage.outcome_log import newest_pages
+from fieldmouse.storage.outcome_log import newest_page_rows
 from fieldmouse.testing import virtual_time
 from fieldmouse.types.outcome import ContentChange, OutcomeRow
 from fieldmouse.types.stats import Summary
@@ -19,7 +19,7 @@ from .changing import HOST, ChangingSite, Shown, Versions
 from .virtual_time import bottled_crawl
 from .virtual_time import outcomes as rows_of
 
-ONCE = RefreshOrder(once=True, hold_waiting=True, refresh_only=True)
+ONCE = RefreshOptions(once=True, hold_waiting=True, refresh_only=True)
 DAY = 86_400.0
 
 
@@ -28,7 +28,9 @@ def site(number: int = 12) -> Versions:
     return Versions({"/": Shown("home", links=tuple(every)), **every})
 
 
-def crawl(path: Path, now: Versions, day: float = 0.0, order: RefreshOrder | None = None, **changes: object) -> Summary:
+def crawl(
+    path: Path, now: Versions, day: float = 0.0, order: RefreshOptions | None = None, **changes: object
+) -> Summary:
     wanted: dict[str, object] = {
         "storage__checkpoint": "5s",
         "politeness__delay": "1s",
@@ -55,7 +57,7 @@ def exported(path: Path) -> dict[str, OutcomeRow]:
     home = CrawlDir.open(path)
     last = read_checkpoint(home)
     assert last is not None
-    return {row.url.removeprefix(HOST): row for row in newest_pages(home, length=sealed_outcomes(last))}
+    return {row.url.removeprefix(HOST): row for row in newest_page_rows(home, length=sealed_outcome_bytes(last))}
 
 
 def newest(path: Path, at: str) -> OutcomeRow:
@@ -98,7 +100,7 @@ def test_urls_waiting_before_a_refresh_stay_unless_requested(tmp_path: Path) -> 
     assert (after.exit, after.pages, after.waiting, after.lost) == (0, 11, 20, 0)
     assert "/new" in found(path)
     check_health(path)
-    all_of_it = crawl(path, now, 2, RefreshOrder(once=True, refresh_only=True))
+    all_of_it = crawl(path, now, 2, RefreshOptions(once=True, refresh_only=True))
     assert (all_of_it.exit, all_of_it.pages, all_of_it.waiting) == (0, 31, 0)
     assert found(path) == sorted(now.pages)
     check_health(path)
@@ -267,7 +269,7 @@ def test_a_budget_holds_over_any_period_and_spreads_polls_evenly(tmp_path: Path)
             path,
             now,
             1 + run,
-            RefreshOrder(hold_waiting=True, refresh_only=True),
+            RefreshOptions(hold_waiting=True, refresh_only=True),
             refresh__budget="360/h",
             crawl__time="20m",
             storage__checkpoint="1m",

@@ -16,12 +16,12 @@ import msgspec
 import pytest
 
 from fieldmouse.clock import Clock
-from fieldmouse.crawler.retry_failed import RetriedHosts
+from fieldmouse.crawler.retry_failed import RetryCounts
 from fieldmouse.doctor.check.examine import check_crawl
-from fieldmouse.frontier.state import sealed_frontier
-from fieldmouse.storage.checkpoint import read_checkpoint, sealed_counters, sealed_outcomes
+from fieldmouse.frontier.state import frontier_state_of
+from fieldmouse.storage.checkpoint import read_checkpoint, sealed_counters, sealed_outcome_bytes
 from fieldmouse.storage.directory import CrawlDir
-from fieldmouse.storage.journal import Journal
+from fieldmouse.storage.journal import CheckpointJournal
 from fieldmouse.storage.log import Log
 from fieldmouse.storage.outcome_log import rows_of
 from fieldmouse.testing import virtual_time
@@ -48,7 +48,7 @@ def crawl(
     *,
     dead: list[Host],
     day: int = 0,
-    on_forgiven: Callable[[RetriedHosts], None] | None = None,
+    on_forgiven: Callable[[RetryCounts], None] | None = None,
 ) -> Summary:
     """Half of the dead hosts refuse connections, the others have names that do not exist."""
     refusing, nameless = dead[::2], {hostname_of(host) for host in dead[1::2]}
@@ -80,9 +80,9 @@ def check_books(path: Path) -> None:
     told = {"page": tally.pages, "moved": tally.moved, "failed": tally.failed, "refused": tally.refused}
     assert kinds == Counter({kind: count for kind, count in told.items() if count})
     assert Counter(row.reason for row in outcomes(path) if row.reason) == Counter(tally.reasons)
-    waiting = count_waiting(home, sealed_frontier(last))
-    assert sealed_frontier(last).sieve.seen == tally.settled + waiting
-    assert sealed_frontier(last).done == tally.settled
+    waiting = count_waiting(home, frontier_state_of(last))
+    assert frontier_state_of(last).sieve.seen == tally.settled_urls + waiting
+    assert frontier_state_of(last).done == tally.settled_urls
     assert len({row.url for row in outcomes(path)}) == kinds.total()
 
 
@@ -109,9 +109,9 @@ def test_retry_failed_crawls_abandoned_hosts_and_no_others(
     shutil.copytree(before, path)
     wrong = [row.url for row in outcomes(path) if row.reason in WRONG]
     right = [row for row in outcomes(path) if row.reason not in WRONG]
-    told: list[RetriedHosts] = []
+    told: list[RetryCounts] = []
     summary = crawl(path, meadow, dead=[], day=1, on_forgiven=told.append)
-    assert told == [RetriedHosts(hosts=len(dead), urls=len(wrong))]
+    assert told == [RetryCounts(hosts=len(dead), urls=len(wrong))]
     assert summary.lost == summary.waiting == 0
     check_books(path)
     rows = outcomes(path)
@@ -119,15 +119,15 @@ def test_retry_failed_crawls_abandoned_hosts_and_no_others(
     assert {row.url for row in rows} >= set(wrong)
     assert [row for row in rows if row in right] == right, "what was right stands as it stood"
     stored = sorted(row.url for row in rows if row.kind == "page")
-    assert stored == sorted(fact.url for fact in meadow.truth() if fact.allowed and fact.status == 200)
+    assert stored == sorted(fact.url for fact in meadow.true_urls() if fact.allowed and fact.status == 200)
     home = CrawlDir.open(path)
     last = read_checkpoint(home)
     assert last is not None
-    kinds = [row.kind for row in rows_of(home, wrong[0], length=sealed_outcomes(last))]
+    kinds = [row.kind for row in rows_of(home, wrong[0], length=sealed_outcome_bytes(last))]
     assert kinds[:2] == ["failed", "forgiven"]
     assert len(kinds) == 3
     crawl(path, meadow, dead=[], day=2, on_forgiven=told.append)
-    assert told[1:] == [RetriedHosts(0, 0)], "and there is nothing left to forgive"
+    assert told[1:] == [RetryCounts(0, 0)], "and there is nothing left to forgive"
     assert all(finding.healthy for finding in check_crawl(CrawlDir.open(path), deep=True))
 
 
@@ -138,17 +138,17 @@ def test_dead_hosts_fail_again_and_can_be_retried_again(
     path = tmp_path / "c"
     shutil.copytree(before, path)
     urls = {row.url for row in outcomes(path) if row.reason in WRONG}
-    told: list[RetriedHosts] = []
+    told: list[RetryCounts] = []
     for day in (1, 2):
         summary = crawl(path, meadow, dead=dead, day=day, on_forgiven=told.append)
         assert summary.waiting == summary.lost == 0
         check_books(path)
         assert {row.url for row in outcomes(path) if row.reason in WRONG} == urls
-    assert told == [RetriedHosts(len(dead), len(urls))] * 2
+    assert told == [RetryCounts(len(dead), len(urls))] * 2
 
 
 def test_private_addresses_are_retried_once_allowed(tmp_path: Path) -> None:
-    path, told = tmp_path / "c", list[RetriedHosts]()
+    path, told = tmp_path / "c", list[RetryCounts]()
     meadow = Meadow(msgspec.structs.replace(OPTIONS, hosts=4, pages=30, seeds=4))
 
     def live(day: int, *, allowed: bool) -> Summary:
@@ -165,14 +165,14 @@ def test_private_addresses_are_retried_once_allowed(tmp_path: Path) -> None:
 
     assert live(0, allowed=False).refused == len(meadow.seeds)
     assert live(1, allowed=False).refused == len(meadow.seeds)
-    assert told == [RetriedHosts(0, 0)], "they are not allowed still"
+    assert told == [RetryCounts(0, 0)], "they are not allowed still"
     check_books(path)
     summary = live(2, allowed=True)
-    assert told[1:] == [RetriedHosts(len(meadow.seeds), len(meadow.seeds))]
+    assert told[1:] == [RetryCounts(len(meadow.seeds), len(meadow.seeds))]
     assert summary.lost == summary.waiting == 0
     check_books(path)
     stored = sorted(row.url for row in outcomes(path) if row.kind == "page")
-    assert stored == sorted(fact.url for fact in meadow.truth() if fact.allowed and fact.status == 200)
+    assert stored == sorted(fact.url for fact in meadow.true_urls() if fact.allowed and fact.status == 200)
 
 
 class Killed(BaseException):
@@ -189,8 +189,8 @@ def test_a_kill_during_retry_failed_withdraws_all_or_nothing(
     path = tmp_path / "c"
     shutil.copytree(before, path)
     wrong = {row.url for row in outcomes(path) if row.reason in WRONG}
-    told: list[RetriedHosts] = []
-    owner = Journal if moment == "commit" else Log
+    told: list[RetryCounts] = []
+    owner = CheckpointJournal if moment == "commit" else Log
     real, calls = getattr(owner, moment), 0
 
     def dies(self: object, *args: object) -> object:
@@ -208,13 +208,13 @@ def test_a_kill_during_retry_failed_withdraws_all_or_nothing(
     rows = outcomes(path)
     left = {row.url for row in rows if row.reason in WRONG}
     assert left in (wrong, set())
-    again: list[RetriedHosts] = []
+    again: list[RetryCounts] = []
     summary = crawl(path, meadow, dead=[], day=2, on_forgiven=again.append)
-    assert again == [RetriedHosts(len(dead), len(wrong)) if left else RetriedHosts(0, 0)]
+    assert again == [RetryCounts(len(dead), len(wrong)) if left else RetryCounts(0, 0)]
     assert summary.lost == summary.waiting == 0
     check_books(path)
     stored = sorted(row.url for row in outcomes(path) if row.kind == "page")
-    assert stored == sorted(fact.url for fact in meadow.truth() if fact.allowed and fact.status == 200)
+    assert stored == sorted(fact.url for fact in meadow.true_urls() if fact.allowed and fact.status == 200)
 
 
 def test_retry_after_a_total_outage_completes_through_any_kill(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from doctor.damaging import DAMAGES, is_healthy, troubles
 from fieldmouse.clock import Clock
 from fieldmouse.cluster.coordinator import CrawlSpec
 from fieldmouse.config.settings_file import Settings, render
-from fieldmouse.crawler.builder import CrawlParts, build
+from fieldmouse.crawler.builder import CrawlParts, build_crawl
 from fieldmouse.crawler.cluster import JoinRequest
 from fieldmouse.errors import DamagedFile
 from fieldmouse.http.dns import DnsAnswer
@@ -276,7 +276,7 @@ def test_any_agent_of_a_cluster_crawls_the_redirect_target_of_a_seed(tmp_path: P
 
         def start(name: str) -> CrawlParts:
             home = CrawlDir.create(tmp_path / name, shards=1, settings=render(asked).encode(), key_seed=4711)
-            return build(
+            return build_crawl(
                 home,
                 asked,
                 clock=clock,
@@ -293,7 +293,7 @@ def test_any_agent_of_a_cluster_crawls_the_redirect_target_of_a_seed(tmp_path: P
         crews.append(start("b"))
         lives.append(asyncio.ensure_future(crews[1].crawler.crawl([])))
         await clock.sleep(5.0)
-        crews[0].crawler.interrupt()
+        crews[0].crawler.stop_by_user()
         await asyncio.gather(*lives)
         for crew in crews:
             await crew.close()
@@ -334,7 +334,7 @@ def test_an_agent_follows_links_to_a_host_that_another_agent_added(tmp_path: Pat
         for name, seeds in (("a", [first]), ("b", [second])):
             home = CrawlDir.create(tmp_path / name, shards=1, settings=render(asked).encode(), key_seed=4711)
             crews.append(
-                build(
+                build_crawl(
                     home,
                     asked,
                     clock=clock,

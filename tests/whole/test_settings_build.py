@@ -13,7 +13,7 @@ import pytest
 from fieldmouse.api.planning import check_settings
 from fieldmouse.config import settings_file
 from fieldmouse.config.settings_file import Settings, keys_of, parse, render
-from fieldmouse.crawler.builder import build
+from fieldmouse.crawler.builder import build_crawl
 from fieldmouse.errors import SettingsError, UsageError
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.testing.meadow.fetcher import MeadowFetcher
@@ -84,7 +84,7 @@ def open_with_wire(home: CrawlDir, asked: Settings) -> None:
     """Open every stage for a real network, and put all of it away."""
 
     async def opened() -> None:
-        crew = build(home, asked, lambda reading: None, lane=InlineWorker)
+        crew = build_crawl(home, asked, lambda reading: None, lane=InlineWorker)
         await crew.close()
 
     asyncio.run(opened())

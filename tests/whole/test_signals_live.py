@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from fieldmouse.clock import Clock
-from fieldmouse.config.sections import RefreshOrder
+from fieldmouse.config.sections import RefreshOptions
 from fieldmouse.policy.change import Trust
 from fieldmouse.refresh.apply_outcomes import PageFlag
 from fieldmouse.refresh.page_table import read_page_table
@@ -52,7 +52,7 @@ def test_a_sitemap_is_polled_as_a_hint_and_becomes_trusted(tmp_path: Path) -> No
         web,
         meadow.seeds,
         epoch=virtual_time.EPOCH + HOUR,
-        order=RefreshOrder(hold_waiting=True, refresh_only=True),
+        order=RefreshOptions(hold_waiting=True, refresh_only=True),
         **asked,
         crawl__time="2h",
         refresh__budget="100/h",
@@ -63,6 +63,6 @@ def test_a_sitemap_is_polled_as_a_hint_and_becomes_trusted(tmp_path: Path) -> No
     sitemaps = np.flatnonzero(ledger.column("flags") & PageFlag.SIGNAL)
     assert len(sitemaps)
     pages = np.flatnonzero(ledger.column("flags") & PageFlag.SIGNAL == 0)
-    assert ledger.take("polls", sitemaps).max() > 2 * ledger.take("polls", pages).mean()
+    assert ledger.read_cells("polls", sitemaps).max() > 2 * ledger.read_cells("polls", pages).mean()
     assert ledger.hint_weights()[0] > 0.8 > 2 * Trust().weight()
     ledger.close()

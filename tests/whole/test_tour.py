@@ -34,7 +34,7 @@ def test_a_new_host_takes_three_visits(tmp_path: Path, monkeypatch: pytest.Monke
             told.append(("asked for", link.url))
             return await super().fetch(link, host, address, body_limit=body_limit)
 
-    run = FetchWorker.visit
+    run = FetchWorker.visit_host
 
     async def watched(robot: FetchWorker, errand: HostVisit) -> VisitReport:
         told.append(("errand to", errand.address))

@@ -93,7 +93,7 @@ def test_every_host_gets_its_delays_through_hours_of_failures(afternoon: tuple[M
 
 def test_every_allowed_url_is_requested_and_every_page_stored(afternoon: tuple[Meadow, MeadowFetcher, Path]) -> None:
     meadow, web, path = afternoon
-    truth = {fact.url: fact for fact in meadow.truth()}
+    truth = {fact.url: fact for fact in meadow.true_urls()}
     asked = {f"http://{a.host}{a.path}" for a in web.arrivals if a.path != "/robots.txt"}
     assert asked == {url for url, fact in truth.items() if fact.allowed}
     rows = outcomes(path)
@@ -117,7 +117,7 @@ def test_each_failure_is_retried_as_its_rule_says_and_nothing_else(
     afternoon: tuple[Meadow, MeadowFetcher, Path],
 ) -> None:
     meadow, web, _ = afternoon
-    status = {fact.url: fact.status for fact in meadow.truth()}
+    status = {fact.url: fact.status for fact in meadow.true_urls()}
     visits: dict[str, list[float]] = defaultdict(list)
     for arrival in web.arrivals:
         visits[f"http://{arrival.host}{arrival.path}"].append(arrival.t)
@@ -180,7 +180,7 @@ def test_a_resumed_crawl_is_as_polite_and_complete(tmp_path: Path) -> None:
     assert ends == [(3, 0), (3, 0), (3, 0), (0, 0)]
     check_politeness(meadow, arrivals)
     stored = [row.url for row in outcomes(tmp_path / "c") if row.kind == "page"]
-    assert sorted(stored) == sorted(f.url for f in meadow.truth() if f.allowed and f.status == 200)
+    assert sorted(stored) == sorted(f.url for f in meadow.true_urls() if f.allowed and f.status == 200)
 
 
 def test_two_crawls_of_one_meadow_are_identical(tmp_path: Path) -> None:
@@ -307,7 +307,7 @@ def test_a_host_is_not_abandoned_for_repeatedly_silent_pages(tmp_path: Path) -> 
         politeness__delay="10s",
         network__allow_private=True,
     )
-    truth = {fact.url: fact for fact in meadow.truth() if fact.allowed}
+    truth = {fact.url: fact for fact in meadow.true_urls() if fact.allowed}
     assert sum(fact.status == 0 for fact in truth.values()) > 10
     stored = {row.url for row in outcomes(tmp_path / "c") if row.kind == "page"}
     assert stored == {url for url, fact in truth.items() if fact.status == 200}

@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import TypeVar
 
 from fieldmouse.clock import Clock
-from fieldmouse.config.sections import RefreshOrder
+from fieldmouse.config.sections import RefreshOptions
 from fieldmouse.config.settings_file import Settings, render
-from fieldmouse.crawler.builder import build
-from fieldmouse.crawler.retry_failed import RetriedHosts, RetryFailed
+from fieldmouse.crawler.builder import build_crawl
+from fieldmouse.crawler.retry_failed import RetryCounts, RetryFailed
 from fieldmouse.http.client import Fetcher
-from fieldmouse.http.dns import Dns
-from fieldmouse.storage.checkpoint import read_checkpoint, sealed_outcomes
+from fieldmouse.http.dns import DnsClient
+from fieldmouse.storage.checkpoint import read_checkpoint, sealed_outcome_bytes
 from fieldmouse.storage.directory import CrawlDir
-from fieldmouse.storage.outcome_log import rows
+from fieldmouse.storage.outcome_log import outcome_rows
 from fieldmouse.testing import virtual_time
 from fieldmouse.types.outcome import OutcomeRow
 from fieldmouse.types.stats import Summary
@@ -37,9 +37,9 @@ def bottled_crawl(
     *,
     epoch: float = virtual_time.EPOCH,
     lane: type[InlineWorker] = InlineWorker,
-    dns: Callable[[Clock], Dns] | None = None,
-    on_forgiven: Callable[[RetriedHosts], None] | None = None,
-    order: RefreshOrder | None = None,
+    dns: Callable[[Clock], DnsClient] | None = None,
+    on_forgiven: Callable[[RetryCounts], None] | None = None,
+    order: RefreshOptions | None = None,
     **changes: object,
 ) -> tuple[Summary, F]:
     """Crawl from `seeds`, or resume the crawl in `path`; settings as `section__key=value`."""
@@ -56,9 +56,9 @@ def bottled_kill(
     after: float,
     epoch: float = virtual_time.EPOCH,
     lane: type[InlineWorker] = InlineWorker,
-    dns: Callable[[Clock], Dns] | None = None,
-    on_forgiven: Callable[[RetriedHosts], None] | None = None,
-    order: RefreshOrder | None = None,
+    dns: Callable[[Clock], DnsClient] | None = None,
+    on_forgiven: Callable[[RetryCounts], None] | None = None,
+    order: RefreshOptions | None = None,
     **changes: object,
 ) -> tuple[Summary | None, F]:
     """As `bottled_crawl`, but everything stops dead `after` that number of seconds, unless done before.
@@ -75,9 +75,9 @@ def _live(
     epoch: float,
     lane: type[InlineWorker],
     after: float | None,
-    dns: Callable[[Clock], Dns] | None,
-    on_forgiven: Callable[[RetriedHosts], None] | None,
-    order: RefreshOrder | None,
+    dns: Callable[[Clock], DnsClient] | None,
+    on_forgiven: Callable[[RetryCounts], None] | None,
+    order: RefreshOptions | None,
     changes: dict[str, object],
 ) -> tuple[Summary | None, F]:
     dotted = {name.replace("__", "."): value for name, value in changes.items()}
@@ -88,7 +88,7 @@ def _live(
 
     async def life(clock: Clock) -> tuple[Summary | None, F]:
         fetcher = web(clock)
-        crew = build(
+        crew = build_crawl(
             home, settings, clock=clock, fetcher=fetcher, lane=lane, dns=dns(clock) if dns else None, order=order
         )
         began = resumed and read_checkpoint(home) is not None
@@ -110,4 +110,4 @@ def outcomes(path: Path) -> list[OutcomeRow]:
     home = CrawlDir.open(path)
     last = read_checkpoint(home)
     assert last is not None
-    return list(rows(home, length=sealed_outcomes(last)))
+    return list(outcome_rows(home, length=sealed_outcome_bytes(last)))

@@ -9,11 +9,11 @@ import pytest
 
 from fieldmouse.archive.warc_reader import read_page_rows
 from fieldmouse.errors import DamagedFile, UsageError
-from fieldmouse.plugins.runner import PluginNames
+from fieldmouse.plugins.runner import PluginConfig
 from fieldmouse.storage.checkpoint import ShardState
 from fieldmouse.types.outcome import OutcomeRow
 from fieldmouse.types.request import RequestKind
-from fieldmouse.workers.shard import Shard
+from fieldmouse.workers.shard import ShardWriter
 from workers.responses import CONFIG, page
 
 HTML = b"<title>Voles</title><p>voles <a href=/more>more</a> <a href=//else.example/>else</a> <b class=x>y</b>"
@@ -21,14 +21,14 @@ HTML = b"<title>Voles</title><p>voles <a href=/more>more</a> <a href=//else.exam
 
 def taken(directory: Path, plugin: str, *bodies: bytes, patience: float = 5.0, **more: str) -> list[OutcomeRow]:
     """The outcomes of pages with these bodies, after a checkpoint."""
-    names = PluginNames(extract=f"hostile_mice:{plugin}" if plugin else "", patience=patience)
-    shard = Shard(directory, 0, msgspec.structs.replace(CONFIG, plugins=names), ShardState())
+    names = PluginConfig(extract=f"hostile_mice:{plugin}" if plugin else "", patience=patience)
+    shard = ShardWriter(directory, 0, msgspec.structs.replace(CONFIG, plugins=names), ShardState())
     try:
         answers = [
             shard.process_outcome(number, page(f"http://example.org/{number}", body, **more))  # type: ignore[arg-type]
             for number, body in enumerate(bodies, 1)
         ]
-        shard.prepare()
+        shard.prepare_commit()
     finally:
         shard.close()
     return [msgspec.msgpack.decode(answer.row, type=OutcomeRow) for answer in answers]
@@ -101,8 +101,8 @@ def test_plugin_that_modifies_its_page_has_no_side_effects(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("kind", [RequestKind.SITEMAP, RequestKind.FEED])
 def test_extract_is_called_for_sitemaps_and_feeds(tmp_path: Path, kind: RequestKind) -> None:
-    names = PluginNames(extract="hostile_mice:titles")
-    shard = Shard(tmp_path, 0, msgspec.structs.replace(CONFIG, plugins=names), ShardState())
+    names = PluginConfig(extract="hostile_mice:titles")
+    shard = ShardWriter(tmp_path, 0, msgspec.structs.replace(CONFIG, plugins=names), ShardState())
     answer = shard.process_outcome(
         1, page("http://example.org/s", b"<urlset></urlset>", kind=kind, mime="application/xml")
     )

@@ -13,7 +13,7 @@ import pytest
 
 from fieldmouse.archive.warc_reader import read_page_rows
 from fieldmouse.import_string import import_path
-from fieldmouse.plugins.runner import PluginNames
+from fieldmouse.plugins.runner import PluginConfig
 from fieldmouse.types.outcome import Page
 from fieldmouse.workers.connection import MAX_PLUGIN_DEATHS, WorkerDeaths
 from workers.responses import CONFIG, page, story
@@ -29,13 +29,13 @@ def answer(number: int, deadly: set[int]) -> Page:
 
 def crawled(folder: Path, plugin: str, deadly: set[int], patience: float = 0.2) -> Desk:
     """Store all pages with one worker and its successors."""
-    names = PluginNames(extract=f"hostile_mice:{plugin}", patience=patience, path=import_path())
+    names = PluginConfig(extract=f"hostile_mice:{plugin}", patience=patience, path=import_path())
     desk = Desk(folder, msgspec.structs.replace(CONFIG, plugins=names), shards=1)
 
     async def life() -> None:
         indexer = desk.open()
         await indexer.start()
-        await indexer.begin()
+        await indexer.roll_back_and_accept()
         missing = set(range(1, PAGES + 1))
         for _ in range(2 * MAX_PLUGIN_DEATHS + 2):
             for number in sorted(missing):
@@ -44,7 +44,7 @@ def crawled(folder: Path, plugin: str, deadly: set[int], patience: float = 0.2) 
             missing -= desk.settled.keys()
             if not missing:
                 break
-        await indexer.finish()
+        await indexer.finish_shards()
         await indexer.close()
 
     asyncio.run(life())

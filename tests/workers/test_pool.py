@@ -14,7 +14,7 @@ import pytest
 from warcio.archiveiterator import ArchiveIterator
 
 from archive.test_warc_writer import passes
-from fieldmouse.archive.warc_writer import parse_line
+from fieldmouse.archive.warc_writer import parse_cdxj_line
 from fieldmouse.config.factories import WorkerConfig
 from fieldmouse.errors import FieldmouseError
 from fieldmouse.search.search import search_crawl
@@ -77,7 +77,7 @@ class Desk:
         self.indexer.send(number, answer)
 
     async def checkpoint(self, *, journal: bool = True) -> None:
-        states = await self.indexer.prepare()
+        states = await self.indexer.prepare_commit()
         assert self.out <= set(self.known), "what was sent is answered by now, or lost"
         if not journal:
             return
@@ -87,7 +87,7 @@ class Desk:
                 self.settled[number] = msgspec.msgpack.decode(one.row, type=OutcomeRow)
                 del self.known[number]
                 self.out.discard(number)
-        self.indexer.committed()
+        self.indexer.mark_committed()
 
 
 def answer(number: int) -> Page:
@@ -112,14 +112,14 @@ def test_sent_pages_become_searchable(tmp_path: Path) -> None:
         desk = Desk(tmp_path)
         indexer = desk.open()
         await indexer.start()
-        await indexer.begin()
+        await indexer.roll_back_and_accept()
         for number in range(1, 101):
             await desk.send(number, answer(number))
         await desk.send(0, page("http://h1.example.org/robots.txt", b"User-agent: *", kind=RequestKind.ROBOTS_TXT))
         await desk.checkpoint()
-        assert indexer.outstanding == 0
+        assert indexer.outstanding_pages == 0
         assert indexer.peak_rss > 1 << 20
-        await indexer.finish()
+        await indexer.finish_shards()
         await indexer.close()
         return desk
 
@@ -130,7 +130,7 @@ def test_sent_pages_become_searchable(tmp_path: Path) -> None:
     assert sorted(archived(tmp_path)) == sorted([*urls, "http://h1.example.org/robots.txt"])
     lines = (tmp_path / "archive" / "index.cdxj").read_bytes().splitlines()
     assert lines == sorted(lines)
-    assert sorted(parse_line(line)[1].url for line in lines) == sorted(archived(tmp_path))
+    assert sorted(parse_cdxj_line(line)[1].url for line in lines) == sorted(archived(tmp_path))
 
 
 def kill_one(indexer: WorkerPool, chance: random.Random) -> int:
@@ -152,7 +152,7 @@ def test_random_kills_lose_and_duplicate_nothing(tmp_path: Path, seed: int) -> N
         desk = Desk(tmp_path, config)
         indexer = desk.open()
         await indexer.start()
-        await indexer.begin()
+        await indexer.roll_back_and_accept()
         waiting = list(everything)
         kills = 0
         while waiting:
@@ -176,11 +176,11 @@ def test_random_kills_lose_and_duplicate_nothing(tmp_path: Path, seed: int) -> N
                 await indexer.close()
                 indexer = desk.open()
                 await indexer.start()
-                await indexer.begin()
+                await indexer.roll_back_and_accept()
             else:
                 await desk.checkpoint()
             waiting = [n for n in everything if n not in desk.settled]
-        await indexer.finish()
+        await indexer.finish_shards()
         await indexer.close()
         assert kills
         return desk
@@ -198,7 +198,7 @@ def test_page_that_kills_its_worker_twice_is_given_up(tmp_path: Path) -> None:
         desk = Desk(tmp_path, shards=1)
         indexer = desk.open()
         await indexer.start()
-        await indexer.begin()
+        await indexer.roll_back_and_accept()
         for _ in range(3):
             await desk.send(2, answer(2))
             await desk.checkpoint()
@@ -239,7 +239,7 @@ def test_workers_exit_when_their_crawler_dies(tmp_path: Path) -> None:
     async def crawl() -> list[int]:
         indexer = Desk(tmp_path).open()
         await indexer.start()
-        await indexer.begin()
+        await indexer.roll_back_and_accept()
         pids = indexer.pids
         await indexer.close()
         return pids

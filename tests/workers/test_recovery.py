@@ -19,7 +19,7 @@ from fieldmouse.config.factories import WorkerConfig
 from fieldmouse.errors import DamagedFile, FieldmouseError
 from fieldmouse.search.index import document_schema
 from fieldmouse.storage.checkpoint import ShardState
-from fieldmouse.workers.shard import CheckedShard, Shard
+from fieldmouse.workers.shard import CheckedShard, ShardWriter
 from search.searchable import searchable_urls
 from workers.responses import CONFIG, page, story
 
@@ -29,15 +29,15 @@ SMALL = msgspec.structs.replace(CONFIG, generation=4_000, warc_size=3_000)
 
 def fill(folder: Path, batches: int, config: WorkerConfig = CONFIG, *, torn: bool = False) -> list[ShardState]:
     """Fill a shard with batches of five pages, all committed; return the states, the empty one first."""
-    shard = Shard(folder, 0, config, ShardState())
+    shard = ShardWriter(folder, 0, config, ShardState())
     states = [ShardState()]
     for batch in range(1, batches + 1):
         for number in range(5):
             shard.process_outcome(1, page(f"http://example.org/{batch}/{number}", story(10 * batch + number)))
-        states.append(shard.prepare())
+        states.append(shard.prepare_commit())
         if not torn or batch < batches:
-            shard.committed(batch)
-    shard.finish()  # segments are merged: some have committed and uncommitted pages
+            shard.mark_committed(batch)
+    shard.finish_merges()  # segments are merged: some have committed and uncommitted pages
     shard.close()
     return states
 
@@ -56,13 +56,13 @@ def names_in(folder: Path) -> set[str]:
 
 def go_on(folder: Path, state: ShardState, config: WorkerConfig = CONFIG) -> None:
     """Open at `state`, store one more batch, and check everything."""
-    shard = Shard(folder, 0, config, state)
+    shard = ShardWriter(folder, 0, config, state)
     assert sorted(searchable_urls(folder)) == urls(state.batch)
     for number in range(5):
         shard.process_outcome(1, page(f"http://example.org/{state.batch + 1}/{number}", story(1000 + number)))
-    after = shard.prepare()
-    shard.committed(after.batch)
-    shard.finish()
+    after = shard.prepare_commit()
+    shard.mark_committed(after.batch)
+    shard.finish_merges()
     shard.close()
     assert sorted(searchable_urls(folder)) == urls(state.batch + 1)
     for warc in (folder / "archive").glob("*.warc.gz"):
@@ -286,7 +286,7 @@ def test_kept_files_do_not_grow_with_the_crawl(tmp_path: Path) -> None:
 def test_killed_merge_leaves_no_files_permanently(tmp_path: Path) -> None:
     log = tmp_path / "shard-0.cdxj"
     lines = sorted(
-        warc_writer.format_line(f"http://example.org/{n}", "20260101000000", "text/html", 200, "D", n, 1, "w")
+        warc_writer.format_cdxj_line(f"http://example.org/{n}", "20260101000000", "text/html", 200, "D", n, 1, "w")
         for n in range(100)
     )
     random.Random(3).shuffle(lines)
@@ -294,6 +294,6 @@ def test_killed_merge_leaves_no_files_permanently(tmp_path: Path) -> None:
     target = tmp_path / "index.cdxj"
     for left in itertools.chain((tmp_path / f"index.cdxj.run-{n}" for n in range(99)), [tmp_path / "index.cdxj.fresh"]):
         left.write_bytes(b"zzz not a line of this crawl\n")
-    warc_writer.merge_logs([log], target, chunk=1000)
+    warc_writer.merge_cdxj_logs([log], target, chunk=1000)
     assert target.read_bytes() == b"".join(sorted(lines))
     assert names_in(tmp_path) == {"shard-0.cdxj", "index.cdxj"}

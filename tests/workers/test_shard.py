@@ -18,9 +18,9 @@ from fieldmouse.search.search import search_crawl
 from fieldmouse.storage.checkpoint import ShardState
 from fieldmouse.types.outcome import Failed, IndexResult, Moved, OutcomeRow, Unchanged
 from fieldmouse.types.reason import OutcomeReason
-from fieldmouse.types.request import Origin, Request, RequestKind
+from fieldmouse.types.request import EnteredBy, Request, RequestKind
 from fieldmouse.url import Url
-from fieldmouse.workers.shard import Shard
+from fieldmouse.workers.shard import ShardWriter
 from workers.responses import CONFIG, NOW, page, response, story
 
 
@@ -32,12 +32,12 @@ def row(parsed: IndexResult) -> OutcomeRow:
 
 @pytest.fixture
 def shard(tmp_path: Path):  # type: ignore[no-untyped-def]
-    made = Shard(tmp_path, 0, CONFIG, ShardState())
+    made = ShardWriter(tmp_path, 0, CONFIG, ShardState())
     yield made
     made.close()
 
 
-def test_page_is_parsed_archived_and_indexed(shard: Shard, tmp_path: Path) -> None:
+def test_page_is_parsed_archived_and_indexed(shard: ShardWriter, tmp_path: Path) -> None:
     html = b"<html lang=en><title>Voles</title><p>voles eat grass <a href=/more>more</a>"
     parsed = shard.process_outcome(
         5, page("http://example.org/v", gzip.compress(html), depth=2, content_encoding="gzip")
@@ -51,11 +51,11 @@ def test_page_is_parsed_archived_and_indexed(shard: Shard, tmp_path: Path) -> No
     assert (told.size, told.links, told.indexed, told.status) == (len(html), 1, True, 200)
     assert told.digest.startswith("sha1:")
     assert told.offset > 0
-    shard.prepare()
+    shard.prepare_commit()
     assert [hit.url for hit in search_crawl(tmp_path, "voles")] == ["http://example.org/v"]
 
 
-def test_bomb_is_a_failure_with_reason(shard: Shard) -> None:
+def test_bomb_is_a_failure_with_reason(shard: ShardWriter) -> None:
     bomb = gzip.compress(gzip.compress(bytes(300_000_000)))
     parsed = shard.process_outcome(1, page(body=bomb, content_encoding="gzip, gzip"))
     assert (parsed.kind, parsed.reason) == ("failed", OutcomeReason.DECOMPRESSION_BOMB.value)
@@ -63,7 +63,7 @@ def test_bomb_is_a_failure_with_reason(shard: Shard) -> None:
     assert row(parsed).warc
 
 
-def test_broken_encoding_keeps_the_part_before_the_error(shard: Shard) -> None:
+def test_broken_encoding_keeps_the_part_before_the_error(shard: ShardWriter) -> None:
     whole = gzip.compress(b"<a href=/x>x</a>" + bytes(range(256)) * 400)
     half = row(shard.process_outcome(1, page(body=whole[: len(whole) // 2], content_encoding="gzip")))
     assert half.kind == "page"
@@ -75,15 +75,15 @@ def test_broken_encoding_keeps_the_part_before_the_error(shard: Shard) -> None:
 @pytest.mark.parametrize(
     ("coding", "pack"), [("", bytes), ("gzip", gzip.compress), ("br", brotli.compress), ("zstd", zstandard.compress)]
 )
-def test_cut_body_is_reported_encoded_or_plain(shard: Shard, coding: str, pack: Callable[[bytes], bytes]) -> None:
+def test_cut_body_is_reported_encoded_or_plain(shard: ShardWriter, coding: str, pack: Callable[[bytes], bytes]) -> None:
     whole = pack(b"<a href=/x>x</a>" + random.Random(1).randbytes(300_000))
     cut = row(shard.process_outcome(1, page(body=whole[:200_000], content_encoding=coding, truncated="length")))
     assert (cut.kind, cut.detail) == ("page", "cut by the limit on length")
-    told = list(explain._fate(cut))
+    told = list(explain._describe_outcome(cut))
     assert any("cut by the limit on length" in sentence for sentence in told)
 
 
-def test_robots_rules_are_obeyed(shard: Shard, tmp_path: Path) -> None:
+def test_robots_rules_are_obeyed(shard: ShardWriter, tmp_path: Path) -> None:
     hidden = shard.process_outcome(1, page("http://example.org/1", b"secret <a href=/a>", x_robots_tag="noindex"))
     still = shard.process_outcome(
         2, page("http://example.org/2", b"<meta name=robots content=nofollow>open <a href=/b>")
@@ -92,12 +92,12 @@ def test_robots_rules_are_obeyed(shard: Shard, tmp_path: Path) -> None:
     assert not row(hidden).indexed
     assert still.links == ()
     assert row(still).indexed
-    shard.prepare()
+    shard.prepare_commit()
     assert search_crawl(tmp_path, "secret") == []
     assert len(search_crawl(tmp_path, "open")) == 1
 
 
-def test_redirect_is_archived_and_followed(shard: Shard) -> None:
+def test_redirect_is_archived_and_followed(shard: ShardWriter) -> None:
     link = Request(Url("http://example.org/old"), depth=4)
     parsed = shard.process_outcome(1, Moved(link, response(b"", status=301), Url("http://example.org/new")))
     assert parsed.kind == "moved"
@@ -107,7 +107,7 @@ def test_redirect_is_archived_and_followed(shard: Shard) -> None:
     ]
 
 
-def test_a_sitemap_is_read_for_its_urls(shard: Shard, tmp_path: Path) -> None:
+def test_a_sitemap_is_read_for_its_urls(shard: ShardWriter, tmp_path: Path) -> None:
     index = b"<sitemapindex><sitemap><loc>http://example.org/s2.xml</loc></sitemap></sitemapindex>"
     urls = b"<urlset><url><loc>/a</loc></url><url><loc>/b</loc></url></urlset>"
     first = shard.process_outcome(
@@ -133,7 +133,7 @@ def test_a_sitemap_is_read_for_its_urls(shard: Shard, tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("packed", [False, True])
-def test_cut_sitemap_gives_its_complete_entries(shard: Shard, body: bytes, packed: bool) -> None:
+def test_cut_sitemap_gives_its_complete_entries(shard: ShardWriter, body: bytes, packed: bool) -> None:
     url, kind = "http://example.org/s", RequestKind.SITEMAP
     wanted = ["http://example.org/a", "http://example.org/b"]
     if packed:  # stored without compression, so that the cut is at the same place as in `body`
@@ -144,7 +144,7 @@ def test_cut_sitemap_gives_its_complete_entries(shard: Shard, body: bytes, packe
     assert [link.url for link in shard.process_outcome(1, cut).links] == wanted
 
 
-def test_sitemap_of_a_closed_connection_gives_its_complete_entries(shard: Shard) -> None:
+def test_sitemap_of_a_closed_connection_gives_its_complete_entries(shard: ShardWriter) -> None:
     link = Request(Url("http://example.org/s.txt"), kind=RequestKind.SITEMAP)
     answer = response(b"http://example.org/a\nhttp://example.org/b", truncated="disconnect")
     parsed = shard.process_outcome(1, Failed(link, OutcomeReason.CONNECTION_CLOSED, NOW, response=answer))
@@ -166,17 +166,19 @@ def test_sitemap_of_a_closed_connection_gives_its_complete_entries(shard: Shard)
     ],
 )
 @pytest.mark.parametrize("mime", ["text/html", "text/plain", "image/png"])
-def test_a_refresh_header_is_followed_like_a_link(shard: Shard, header: str, wanted: list[str], mime: str) -> None:
+def test_a_refresh_header_is_followed_like_a_link(
+    shard: ShardWriter, header: str, wanted: list[str], mime: str
+) -> None:
     asked = page("http://example.org/dir/", b"<base href=/elsewhere/>", mime=mime, refresh=header)
     assert [link.url for link in shard.process_outcome(1, asked).links] == wanted
 
 
-def test_refresh_header_of_a_nofollow_page_is_not_followed(shard: Shard) -> None:
+def test_refresh_header_of_a_nofollow_page_is_not_followed(shard: ShardWriter) -> None:
     asked = page(body=b"<p>x", refresh="0; url=/next", x_robots_tag="nofollow")
     assert not shard.process_outcome(1, asked).links
 
 
-def test_failures_and_robots_txt_are_archived_but_not_indexed(shard: Shard) -> None:
+def test_failures_and_robots_txt_are_archived_but_not_indexed(shard: ShardWriter) -> None:
     link = Request(Url("http://example.org/gone"))
     gone = shard.process_outcome(1, Failed(link, OutcomeReason.CLIENT_ERROR, NOW, response=response(b"no", status=404)))
     rules = shard.process_outcome(
@@ -190,25 +192,25 @@ def test_failures_and_robots_txt_are_archived_but_not_indexed(shard: Shard) -> N
     assert row(silent).detail == "why"
 
 
-def test_the_same_bytes_are_stored_once(shard: Shard, tmp_path: Path) -> None:
+def test_the_same_bytes_are_stored_once(shard: ShardWriter, tmp_path: Path) -> None:
     body = story(1)
     first = row(shard.process_outcome(1, page("http://example.org/1", body)))
-    before = shard.prepare().warc_length
+    before = shard.prepare_commit().warc_length
     second = row(shard.process_outcome(2, page("http://example.org/2", body)))
     assert first.digest == second.digest
     assert second.duplicate_of == "http://example.org/1"
-    shard.committed(1)
+    shard.mark_committed(1)
     third = row(shard.process_outcome(3, page("http://example.net/3", body)))
     assert third.duplicate_of == "http://example.org/1"
-    assert shard.prepare().warc_length > before
+    assert shard.prepare_commit().warc_length > before
     assert len(search_crawl(tmp_path, "unique1")) == 3  # a duplicate is a page, too
 
 
-def test_near_duplicates_are_recorded(shard: Shard) -> None:
+def test_near_duplicates_are_recorded(shard: ShardWriter) -> None:
     words = story(1, words=900)
     shard.process_outcome(1, page("http://example.org/1", words))
-    shard.prepare()
-    shard.committed(1)
+    shard.prepare_commit()
+    shard.mark_committed(1)
     near = row(shard.process_outcome(2, page("http://example.org/2", words + b" and one more")))
     far = row(shard.process_outcome(3, page("http://example.org/3", story(2, words=900))))
     assert near.near_duplicate_of == "http://example.org/1"
@@ -217,11 +219,11 @@ def test_near_duplicates_are_recorded(shard: Shard) -> None:
 
 
 @pytest.mark.parametrize("mime", ["text/plain", "application/pdf", "image/png", "", "garbage"])
-def test_every_stored_page_has_one_document(shard: Shard, tmp_path: Path, mime: str) -> None:
+def test_every_stored_page_has_one_document(shard: ShardWriter, tmp_path: Path, mime: str) -> None:
     told = row(shard.process_outcome(1, page("http://example.org/x", b"some wordsinside here", mime=mime)))
     assert told.kind == "page"
     assert told.indexed
-    shard.prepare()
+    shard.prepare_commit()
     assert len(search_crawl(tmp_path, "wordsinside")) == (mime == "text/plain")
 
 
@@ -230,7 +232,7 @@ def test_shard_is_restored_to_the_given_state(tmp_path: Path) -> None:
         return {hit.url for hit in search_crawl(tmp_path, "story", limit=100)}
 
     config: WorkerConfig = msgspec.structs.replace(CONFIG, generation=2000)
-    shard = Shard(tmp_path, 0, config, ShardState())
+    shard = ShardWriter(tmp_path, 0, config, ShardState())
     counted = set()
     states = [ShardState()]
     for batch in range(1, 6):
@@ -239,29 +241,29 @@ def test_shard_is_restored_to_the_given_state(tmp_path: Path) -> None:
             shard.process_outcome(1, page(url, story(10 * batch + number)))
             if batch <= 3:
                 counted.add(url)
-        states.append(shard.prepare())
-        shard.committed(batch)
+        states.append(shard.prepare_commit())
+        shard.mark_committed(batch)
     assert states[3].generation > 0  # otherwise there is only one generation
     shard.process_outcome(1, page("http://example.org/torn", story(99)))
     shard.close()
     del shard
-    again = Shard(tmp_path, 0, config, states[3])
-    again.prepare()
+    again = ShardWriter(tmp_path, 0, config, states[3])
+    again.prepare_commit()
     assert urls() == counted
     parsed = again.process_outcome(1, page("http://example.org/4/0", story(40)))
     assert parsed.batch == states[3].batch + 2
-    again.prepare()
+    again.prepare_commit()
     assert urls() == counted | {"http://example.org/4/0"}
     again.close()
 
 
-def test_refetched_page_replaces_its_older_version(shard: Shard, tmp_path: Path) -> None:
+def test_refetched_page_replaces_its_older_version(shard: ShardWriter, tmp_path: Path) -> None:
     shard.process_outcome(1, page("http://example.org/", b"older words"))
-    shard.prepare()
+    shard.prepare_commit()
     fresh = page("http://example.org/", b"newer words")
     shard.process_outcome(
-        2, msgspec.structs.replace(fresh, link=msgspec.structs.replace(fresh.link, door=Origin.POLLED))
+        2, msgspec.structs.replace(fresh, link=msgspec.structs.replace(fresh.link, door=EnteredBy.POLLED))
     )
-    shard.prepare()
+    shard.prepare_commit()
     assert search_crawl(tmp_path, "older") == []
     assert len(search_crawl(tmp_path, "words")) == 1

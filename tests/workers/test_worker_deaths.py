@@ -49,7 +49,7 @@ def test_pages_sent_while_all_workers_are_dead_are_lost_and_stored_later(tmp_pat
         desk = Desk(tmp_path)
         indexer = desk.open()
         await indexer.start()
-        await indexer.begin()
+        await indexer.roll_back_and_accept()
         kill_all(indexer)
         for number in range(1, 31):  # some are sent before the death is known, some after
             desk.out.add(number)
@@ -61,7 +61,7 @@ def test_pages_sent_while_all_workers_are_dead_are_lost_and_stored_later(tmp_pat
         for number in list(desk.lost):
             await desk.send(number, answer(number))
         await desk.checkpoint()
-        await indexer.finish()
+        await indexer.finish_shards()
         await indexer.close()
         return desk
 
@@ -78,10 +78,10 @@ def test_robots_txt_is_archived_though_its_worker_dies(tmp_path: Path) -> None:
         desk = Desk(tmp_path)
         indexer = desk.open()
         await indexer.start()
-        await indexer.begin()
+        await indexer.roll_back_and_accept()
         for url in urls[:4]:
             await desk.send(0, page(url, b"User-agent: *", kind=RequestKind.ROBOTS_TXT))
-        while indexer.outstanding:  # noqa: ASYNC110 - answered, in a batch that never counts
+        while indexer.outstanding_pages:  # noqa: ASYNC110 - answered, in a batch that never counts
             await asyncio.sleep(0.001)
         for url in urls[4:8]:
             await desk.send(0, page(url, b"User-agent: *", kind=RequestKind.ROBOTS_TXT))
@@ -92,7 +92,7 @@ def test_robots_txt_is_archived_though_its_worker_dies(tmp_path: Path) -> None:
         kill_all(indexer)
         await desk.checkpoint()
         await desk.checkpoint()
-        await indexer.finish()
+        await indexer.finish_shards()
         await indexer.close()
 
     asyncio.run(crawl())
@@ -107,7 +107,7 @@ def test_workers_killed_while_opening_are_replaced_one_at_a_time(tmp_path: Path,
         opening = asyncio.ensure_future(indexer.start())
         if when == "begin":
             await opening
-            opening = asyncio.ensure_future(indexer.begin())
+            opening = asyncio.ensure_future(indexer.roll_back_and_accept())
         killed: set[int] = set()
         while len(killed) < 2 and not opening.done():
             for pid in set(indexer.pids) - killed:
@@ -116,7 +116,7 @@ def test_workers_killed_while_opening_are_replaced_one_at_a_time(tmp_path: Path,
             await asyncio.sleep(0)
         await opening
         if when == "start":
-            await indexer.begin()
+            await indexer.roll_back_and_accept()
         assert len(indexer.pids) == indexer.shards
         for number in range(1, 11):
             await desk.send(number, answer(number))
@@ -134,7 +134,7 @@ def test_worker_that_dies_with_an_unread_message_is_replaced_once(tmp_path: Path
         desk = Desk(tmp_path, shards=1)
         indexer = desk.open()
         await indexer.start()
-        opening = asyncio.ensure_future(indexer.begin())
+        opening = asyncio.ensure_future(indexer.roll_back_and_accept())
         (pid,) = indexer.pids
         for _ in range(3):
             await asyncio.sleep(0)
@@ -166,7 +166,7 @@ def test_unexplained_deaths_stop_the_crawl_unless_pages_were_stored(tmp_path: Pa
         assert [deaths.record_death("", 1) for _ in range(MAX_UNEXPLAINED_DEATHS - 1)] == [None] * (
             MAX_UNEXPLAINED_DEATHS - 1
         )
-        deaths.pages_committed()
+        deaths.record_commit()
     *before, last = [deaths.record_death("", 1) for _ in range(MAX_UNEXPLAINED_DEATHS)]
     assert not any(before)
     assert isinstance(last, FieldmouseError)
@@ -192,9 +192,9 @@ def test_pages_of_a_dead_worker_are_reported_once() -> None:
     assert sorted(lost) == [2, 3, 4, 5, 6]
     assert owed == []
     assert holdings.take_lost(reach=1, in_hand=4) == ([], [])
-    assert holdings.commit(1)
-    assert not holdings.commit(1)
-    assert (holdings.outstanding, holdings.unparsed_bytes) == (0, 0)
+    assert holdings.mark_committed(1)
+    assert not holdings.mark_committed(1)
+    assert (holdings.outstanding_pages, holdings.unparsed_bytes) == (0, 0)
 
 
 def test_workers_and_their_successors_receive_scope_extensions(tmp_path: Path) -> None:
@@ -208,7 +208,7 @@ def test_workers_and_their_successors_receive_scope_extensions(tmp_path: Path) -
         desk, told = Desk(tmp_path, config, shards=1), []
         indexer = desk.open()
         await indexer.start()
-        await indexer.begin()
+        await indexer.roll_back_and_accept()
 
         async def read(number: int) -> None:
             await desk.send(number, page(f"{seed}{number}", links % number, depth=1))

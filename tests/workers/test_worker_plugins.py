@@ -8,13 +8,13 @@ import msgspec
 import pytest
 
 from fieldmouse.parse.content import READERS, load_readers
-from fieldmouse.plugins.runner import PluginNames, Watchdog
+from fieldmouse.plugins.runner import CallObserver, PluginConfig
 from fieldmouse.search.search import search_crawl
 from fieldmouse.storage.checkpoint import ShardState
 from fieldmouse.types.outcome import IndexResult, Moved, OutcomeRow, Page
 from fieldmouse.types.request import Request, RequestKind
 from fieldmouse.url import Url
-from fieldmouse.workers.shard import Shard
+from fieldmouse.workers.shard import ShardWriter
 from workers.responses import CONFIG, page, response
 
 NOTE = b"Field notes\n/burrow http://else.example/\nThe vole of the meadow sleeps"
@@ -25,11 +25,11 @@ def taken(
 ) -> tuple[IndexResult, OutcomeRow]:
     """The result of a shard with these plug-ins for a response, after a checkpoint."""
     own = {"patience": 0.2, **names}
-    config = msgspec.structs.replace(CONFIG, plugins=PluginNames(**own))  # type: ignore[arg-type]
-    shard = Shard(directory, 0, config, ShardState())
+    config = msgspec.structs.replace(CONFIG, plugins=PluginConfig(**own))  # type: ignore[arg-type]
+    shard = ShardWriter(directory, 0, config, ShardState())
     try:
         parsed = shard.process_outcome(1, answer, bare=bare)
-        shard.prepare()
+        shard.prepare_commit()
     finally:
         shard.close()
     return parsed, msgspec.msgpack.decode(parsed.row, type=OutcomeRow)
@@ -45,7 +45,7 @@ def reading(name: str) -> dict[str, object]:
 
 def test_user_readers_are_added_to_the_table_of_built_in_readers() -> None:
     assert {"text/html", "text/plain", "sitemap"} <= READERS.keys()
-    own = load_readers(PluginNames(readers={"text/html": "hostile_mice:read_notes"}), Watchdog())
+    own = load_readers(PluginConfig(readers={"text/html": "hostile_mice:read_notes"}), CallObserver())
     assert own.keys() == READERS.keys()
     assert own["text/html"] is not READERS["text/html"]
 

@@ -6,7 +6,7 @@ command does so in its main thread, with its own signal handling, event loop and
 settings; the library uses a separate thread (`BackgroundRun`), so that nothing changes for the program
 around it.
 
-Pages are delivered from the log: a checkpoint makes a page durable, `PageStream` notifies the loop, and the
+Pages are delivered from the log: a checkpoint makes a page durable, `DeliveryProgress` notifies the loop, and the
 loop (`page_iterator`) reads the page back from the outcome log. When the loop asks for the next page, the
 page counts as delivered, which the next checkpoint records.
 """

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import msgspec
 
-from fieldmouse.cluster.client.placement import status_of
+from fieldmouse.cluster.client.placement import status_or_default
 from fieldmouse.cluster.client.session import list_crawls_on, open_coordinator, open_rebuilder, read_crawl_spec
 from fieldmouse.cluster.coordinator import Coordinator, CrawlTotals, ListedAgent
 from fieldmouse.errors import CoordinatorError, UsageError
@@ -56,8 +56,8 @@ def cluster_status(coordinators: Sequence[str], crawl: str) -> ClusterStatus:
 
     async def read(coordinator: Coordinator) -> ClusterStatus:
         totals, agents = await coordinator.totals(), await coordinator.list_agents()
-        left = [_agent(listed, left=True) for listed in await coordinator.list_departed_agents()]
-        stranded = await coordinator.stranded_hosts()
+        left = [_agent_summary(listed, left=True) for listed in await coordinator.list_departed_agents()]
+        stranded = await coordinator.unqueued_hosts()
         return ClusterStatus(
             crawl=crawl,
             seen=totals.seen,
@@ -67,7 +67,7 @@ def cluster_status(coordinators: Sequence[str], crawl: str) -> ClusterStatus:
             pages=totals.kinds.get("page", 0),
             seconds=round(totals.age, 1),
             done=totals.started and not totals.waiting,
-            agents=[*map(_agent, agents), *left],
+            agents=[*map(_agent_summary, agents), *left],
             stranded=stranded.count,
             stranded_hosts=[str(host) for host in stranded.examples],
             repaired=stranded.repaired,
@@ -115,7 +115,7 @@ def drain_agent(coordinators: Sequence[str], crawl: str, agent: str) -> None:
         if not await coordinator.request_drain(agent):
             if agent in {listed.agent for listed in await coordinator.list_departed_agents()}:
                 raise UsageError(f"`{agent}` has left this crawl", "there is nothing to drain")
-            raise _unknown(agent)
+            raise _unknown_agent_error(agent)
 
     _with_coordinator(coordinators, crawl, act)
 
@@ -132,18 +132,18 @@ def forget_agent(coordinators: Sequence[str], crawl: str, agent: str, *, again: 
         here = {listed.agent: listed.alive for listed in agents}
         urls = await coordinator.forget_agent(agent, again=again)
         if agent not in here and not urls:
-            raise _unknown(agent)
+            raise _unknown_agent_error(agent)
         return urls, here.get(agent, False)
 
     return _with_coordinator(coordinators, crawl, act)
 
 
-def _unknown(agent: str) -> UsageError:
+def _unknown_agent_error(agent: str) -> UsageError:
     return UsageError(f"there is no agent `{agent}` in this crawl", "`fieldmouse cluster status` lists them")
 
 
-def _agent(listed: ListedAgent, *, left: bool = False) -> AgentSummary:
-    advert = status_of(listed)
+def _agent_summary(listed: ListedAgent, *, left: bool = False) -> AgentSummary:
+    advert = status_or_default(listed)
     state = "left" if left else "gone" if not listed.alive else "draining" if listed.draining else "alive"
     robots = advert.robots if listed.alive else 0
     load = robots, round(advert.backlog, 3), round(advert.price, 3), round(listed.heartbeat_age, 1)

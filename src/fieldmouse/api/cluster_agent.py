@@ -31,8 +31,8 @@ from fieldmouse.config.settings_file import (
     Settings,
     authority_over,
     parse_published,
+    redacted_value,
     render_published,
-    shown_value,
 )
 from fieldmouse.errors import CoordinatorDataLost, CoordinatorUnreachable, UsageError, shell_quoted
 from fieldmouse.formatting import join_names
@@ -70,19 +70,21 @@ def plan_agent(
     ready = directory / "fieldmouse.toml"
     if config is None and not known and ready.is_file():
         config = ready
-    base = settings_file.load(config) if config is not None else _kept(directory) if known else Settings()
-    changes = old_spellings.renamed(changes)
+    base = (
+        settings_file.load(config) if config is not None else _machine_settings_of(directory) if known else Settings()
+    )
+    changes = old_spellings.with_present_names(changes)
     own = planning.apply_keywords(base, words, changes)
     seeds_given = planning.parse_seeds([*own.crawl.seeds, *seeds_given])
     founding = own.override({"crawl.seeds": tuple(seeds_given)})
     returning = directory if known else None
-    spec = asyncio.run(_crawl_spec(coordinators, crawl, founding, returning, on_waiting))
+    spec = asyncio.run(_find_or_create_crawl_spec(coordinators, crawl, founding, returning, on_waiting))
     common = parse_published(spec.settings, f"the settings of `{crawl}` on the coordinator")
     given = {planning.KEYWORD_SETTINGS[word] for word, value in words.items() if value is not None} | {*changes}
     _check_seeds(seeds_given, spec)
-    for section, key in _keys():
+    for section, key in _all_setting_names():
         _check_agreed(common, own, section, key, given, crawl, on_waiting)
-    settings = _merged(common, own, given)
+    settings = _merge_settings(common, own, given)
     check_settings(settings, directory)
     wanted = tuple(planning.parse_seeds(spec.seeds))
     seed = spec.key_seed
@@ -101,16 +103,16 @@ def plan_agent(
     return plan
 
 
-def _kept(directory: Path) -> Settings:
+def _machine_settings_of(directory: Path) -> Settings:
     """Settings of this machine from earlier runs, including edits of the agent's `fieldmouse.toml`."""
     kept, file = Settings(), settings_file.load(directory / "fieldmouse.toml")
-    for section, key in _keys():
+    for section, key in _all_setting_names():
         if authority_over(section, key) not in (Authority.CRAWL, Authority.RUN):
-            kept = _with(kept, section, key, _value(file, section, key))
+            kept = _with_value(kept, section, key, _value(file, section, key))
     return kept
 
 
-async def _crawl_spec(
+async def _find_or_create_crawl_spec(
     coordinators: Sequence[str], crawl: str, own: Settings, returning: Path | None, on_waiting: _Report
 ) -> CrawlSpec:
     """The specification of the crawl from the coordinator; if it has none and seeds are given, a new one."""
@@ -177,7 +179,7 @@ async def fetch_crawl_spec(
         await asyncio.sleep(_LOOK_EVERY)
 
 
-def _keys() -> Iterator[tuple[str, str]]:
+def _all_setting_names() -> Iterator[tuple[str, str]]:
     for section in Settings.__struct_fields__:
         for key in getattr(Settings(), section).__struct_fields__:
             yield section, key
@@ -187,7 +189,7 @@ def _value(settings: Settings, section: str, key: str) -> Any:
     return getattr(getattr(settings, section), key)
 
 
-def _with(settings: Settings, section: str, key: str, value: object) -> Settings:
+def _with_value(settings: Settings, section: str, key: str, value: object) -> Settings:
     table = msgspec.structs.replace(getattr(settings, section), **{key: value})
     return msgspec.structs.replace(settings, **{section: table})
 
@@ -216,28 +218,28 @@ def _check_agreed(
         case Authority.MACHINE | Authority.RUN:
             return
         case Authority.PERMIT if theirs not in (default, ours):
-            raise _not_allowed(common, section, key, crawl)
+            raise _not_allowed_error(common, section, key, crawl)
         case Authority.PERMIT:
             return
         case Authority.AGREE if theirs != default and not (is_given or _is_our_product(section, key, theirs)):
-            raise _not_allowed(common, section, key, crawl)
+            raise _not_allowed_error(common, section, key, crawl)
         case Authority.CODE if ":" in theirs and not is_given:
-            raise _not_allowed(common, section, key, crawl)
+            raise _not_allowed_error(common, section, key, crawl)
         case Authority.AT_MOST if theirs > ours:
-            raise _not_allowed(common, section, key, crawl)
+            raise _not_allowed_error(common, section, key, crawl)
         case Authority.AT_MOST if name not in given:
             return
         case Authority.LONGER:
-            if name in given and _longer(ours, theirs) != ours:
+            if name in given and _longer_duration(ours, theirs) != ours:
                 on_waiting(
-                    f"`{name}` is {shown_value(common, section, key)} in this crawl, which is kept:"
-                    f" {shown_value(own, section, key)} would be shorter"
+                    f"`{name}` is {redacted_value(common, section, key)} in this crawl, which is kept:"
+                    f" {redacted_value(own, section, key)} would be shorter"
                 )
             return
     if name != "crawl.seeds" and is_given and ours != theirs:
         raise UsageError(
-            f"`{name}` is {shown_value(own, section, key)} here,"
-            f" and {shown_value(common, section, key)} in the crawl that is joined",
+            f"`{name}` is {redacted_value(own, section, key)} here,"
+            f" and {redacted_value(common, section, key)} in the crawl that is joined",
             "leave it out to join the crawl as it is, or begin another with --crawl NAME",
         )
 
@@ -247,8 +249,8 @@ def _is_our_product(section: str, key: str, value: object) -> bool:
     return (section, key) == ("crawl", "product") and str(value).partition("/")[0] == "fieldmouse"
 
 
-def _not_allowed(common: Settings, section: str, key: str, crawl: str) -> UsageError:
-    value = shown_value(common, section, key)
+def _not_allowed_error(common: Settings, section: str, key: str, crawl: str) -> UsageError:
+    value = redacted_value(common, section, key)
     word = value[1:-1] if value.startswith('"') else value  # text is typed without quotes
     setting = f"--set {shell_quoted(f'{section}.{key}={word}')}"
     if (section, key) == ("network", "allow_private"):
@@ -259,25 +261,25 @@ def _not_allowed(common: Settings, section: str, key: str, crawl: str) -> UsageE
     )
 
 
-def _longer(ours: float | None, theirs: float | None) -> float | None:
+def _longer_duration(ours: float | None, theirs: float | None) -> float | None:
     """The longer of two durations; None stands for the value of another setting and is ignored."""
     return max((each for each in (ours, theirs) if each is not None), default=None)
 
 
-def _merged(common: Settings, own: Settings, given: set[str]) -> Settings:
+def _merge_settings(common: Settings, own: Settings, given: set[str]) -> Settings:
     """The crawl's settings, with the values that the machine and the run may set."""
     merged = common
-    for section, key in _keys():
+    for section, key in _all_setting_names():
         ours, theirs = _value(own, section, key), _value(common, section, key)
         is_given = f"{section}.{key}" in given
         match authority_over(section, key):
             case Authority.MACHINE:
-                merged = _with(merged, section, key, ours)
+                merged = _with_value(merged, section, key, ours)
             case Authority.RUN if is_given:
-                merged = _with(merged, section, key, ours)
+                merged = _with_value(merged, section, key, ours)
             case Authority.LONGER if is_given or ours != _value(_DEFAULTS, section, key):
-                merged = _with(merged, section, key, _longer(ours, theirs))
+                merged = _with_value(merged, section, key, _longer_duration(ours, theirs))
     # "same" means the delay of the crawl
     if merged.politeness.effective_address_delay < common.politeness.effective_address_delay:
-        merged = _with(merged, "politeness", "address_delay", common.politeness.effective_address_delay)
+        merged = _with_value(merged, "politeness", "address_delay", common.politeness.effective_address_delay)
     return merged.validated()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, overload
 from fieldmouse.api import planning
 from fieldmouse.api.page_stream import BackgroundRun
 from fieldmouse.api.planning import Plan, plan
-from fieldmouse.config.old_spellings import old_arguments
+from fieldmouse.config.old_spellings import accept_old_arguments
 from fieldmouse.errors import FieldmouseError, UsageError
 from fieldmouse.types.stats import Summary
 
@@ -44,7 +44,7 @@ class Crawl:
     The crawl starts when the first page is requested; until then nothing is created on disk.
     """
 
-    @old_arguments
+    @accept_old_arguments
     def __init__(
         self,
         directory: str | os.PathLike[str],
@@ -127,20 +127,20 @@ class Crawl:
     # -- pages
 
     def __iter__(self) -> Iterator[StoredPage]:
-        from fieldmouse.api.page_iterator import SyncPages
+        from fieldmouse.api.page_iterator import SyncPageIterator
 
-        pages = SyncPages(self._planned())
+        pages = SyncPageIterator(self._make_plan())
         self._run = pages.run
         return pages
 
     def __aiter__(self) -> AsyncIterator[StoredPage]:
-        from fieldmouse.api.page_iterator import AsyncPages
+        from fieldmouse.api.page_iterator import AsyncPageIterator
 
-        pages = AsyncPages(self._planned())
+        pages = AsyncPageIterator(self._make_plan())
         self._run = pages.run
         return pages
 
-    def _planned(self) -> Plan:
+    def _make_plan(self) -> Plan:
         if self._run is not None and self._run.stopping:
             raise UsageError(
                 f"the crawl in `{self._path}` was left and is still stopping",
@@ -155,7 +155,7 @@ class Crawl:
 
     def run(self) -> Summary:
         """Crawl to the end or a limit without iterating the pages; they stay undelivered."""
-        self._run = BackgroundRun(self._planned())
+        self._run = BackgroundRun(self._make_plan())
         return self._run.wait_for_summary()
 
     # -- closing
@@ -163,14 +163,14 @@ class Crawl:
     def close(self) -> None:
         """Stop the crawl in an orderly way if it runs, and wait until all is stored: some seconds at most."""
         if self._run is not None:
-            self._run.stop()
-            self._run.wait()
+            self._run.request_stop()
+            self._run.wait_until_ended()
 
     async def aclose(self) -> None:
         """`close` without blocking the event loop."""
         if self._run is not None:
-            self._run.stop()
-            await self._run.wait_async()
+            self._run.request_stop()
+            await self._run.wait_until_ended_async()
 
     def __enter__(self) -> Crawl:
         return self
@@ -186,7 +186,7 @@ class Crawl:
 
     # -- display
 
-    def _state(self) -> str:
+    def _state_text(self) -> str:
         if self._run is None:
             return "not begun" if not (self._path / "crawl.json").exists() else "not resumed"
         if self._run.running:
@@ -195,11 +195,11 @@ class Crawl:
         return str(self._run.summary) if mistake is None else f"ended badly: {mistake}"
 
     def __repr__(self) -> str:
-        return f"<Crawl {self._path}: {self._state()}>"
+        return f"<Crawl {self._path}: {self._state_text()}>"
 
     def _repr_html_(self) -> str:
         """For notebooks."""
-        return f"<b>Crawl</b> <code>{escape(str(self._path))}</code><br>{escape(self._state())}"
+        return f"<b>Crawl</b> <code>{escape(str(self._path))}</code><br>{escape(self._state_text())}"
 
 
 def _reusable(values: Any) -> Any:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from fieldmouse.api.planning import Plan, run
+from fieldmouse.api.planning import Plan, run_plan
 from fieldmouse.errors import FieldmouseError
 from fieldmouse.storage.checkpoint import Checkpoint, Sealed
 from fieldmouse.storage.directory import CrawlDir
@@ -38,20 +38,20 @@ MAX_LAG = 64 << 10
 DELIVERY_PART = "delivery"
 
 
-class DeliveryState(msgspec.Struct, frozen=True):
+class DeliveryOffset(msgspec.Struct, frozen=True):
     """Checkpoint state: all pages before `reach`, in bytes of the outcome log, were delivered."""
 
     reach: int = 0
 
 
-class PageStream:
+class DeliveryProgress:
     """Link between a crawl and the loop that consumes its pages. All methods are thread-safe."""
 
     def __init__(self) -> None:
         self._moved = threading.Condition()
         self._listeners: list[Callable[[], None]] = []
-        self.position = 0  # of the loop in the outcome log, in bytes
-        self.checkpoints = 0
+        self.log_position = 0  # of the loop in the outcome log, in bytes
+        self.checkpoint_count = 0
         self.log_length = 0  # of the outcome log at the last checkpoint
         self._log_length_before = 0  # and at the checkpoint before it
         self._is_drained = False  # the loop has taken every page and waits
@@ -60,9 +60,9 @@ class PageStream:
 
     # -- for the loop
 
-    def advance(self, position: int) -> None:
+    def advance_position(self, position: int) -> None:
         """Advance to `position`: the page that ends there was delivered, or there is no page before it."""
-        self.position = max(self.position, position)
+        self.log_position = max(self.log_position, position)
 
     def add_listener(self, listener: Callable[[], None]) -> None:
         """Call `listener` in the crawl's thread at each checkpoint and at the end."""
@@ -71,21 +71,21 @@ class PageStream:
     def mark_drained(self, seen: int) -> None:
         """Note that the loop has taken all pages up to checkpoint number `seen`."""
         with self._moved:
-            self._is_drained = seen == self.checkpoints
+            self._is_drained = seen == self.checkpoint_count
 
-    def has_news(self, seen: int) -> bool:
-        return self.is_ended or self.checkpoints != seen
+    def has_newer_checkpoint(self, seen: int) -> bool:
+        return self.is_ended or self.checkpoint_count != seen
 
-    def wait(self, seen: int) -> None:
+    def wait_for_checkpoint(self, seen: int) -> None:
         """Wait for a checkpoint after number `seen`, or for the end."""
         with self._moved:
-            self._moved.wait_for(lambda: self.has_news(seen))
+            self._moved.wait_for(lambda: self.has_newer_checkpoint(seen))
 
     def wait_for_end(self) -> None:
         with self._moved:
             self._moved.wait_for(lambda: self.is_ended)
 
-    def abandon(self) -> None:
+    def stop_delivery(self) -> None:
         """Stop taking pages; the page in hand stays undelivered."""
         with self._moved:
             self.is_abandoned = True
@@ -94,7 +94,7 @@ class PageStream:
 
     def is_behind(self) -> bool:
         """Whether the crawl should wait for the loop."""
-        return not self.is_finished() and self.position < self._log_length_before - MAX_LAG
+        return not self.is_finished() and self.log_position < self._log_length_before - MAX_LAG
 
     def is_finished(self) -> bool:
         """Whether the loop has taken all pages, or was left."""
@@ -104,16 +104,16 @@ class PageStream:
         """Always False: an earlier checkpoint does not make the loop faster."""
         return False
 
-    def checkpointed(self, end: int) -> None:
+    def announce_checkpoint(self, end: int) -> None:
         """Announce a checkpoint; `end` is the length of the outcome log."""
         with self._moved:
-            self._log_length_before = self.log_length if self.checkpoints else end
+            self._log_length_before = self.log_length if self.checkpoint_count else end
             self.log_length = end
-            self.checkpoints += 1
+            self.checkpoint_count += 1
             self._is_drained = False
             self._notify()
 
-    def close(self) -> None:
+    def announce_end(self) -> None:
         with self._moved:
             self.is_ended = True
             self._notify()
@@ -124,26 +124,28 @@ class PageStream:
             listener()
 
 
-class DeliveryCursor:
+class DeliveryCheckpointPart:
     """Checkpoint part that stores the position of the loop."""
 
     name = DELIVERY_PART
 
-    def __init__(self, home: CrawlDir, last: Checkpoint | None, stream: PageStream):
+    def __init__(self, home: CrawlDir, last: Checkpoint | None, stream: DeliveryProgress):
         known = last is not None and DELIVERY_PART in last.parts
-        self._state = last.state(DELIVERY_PART, DeliveryState) if last is not None and known else DeliveryState()
+        self._state = (
+            last.decode_part(DELIVERY_PART, DeliveryOffset) if last is not None and known else DeliveryOffset()
+        )
         self._stream, self._outcomes = stream, home / "outcomes.log"
         self._end = 0
 
     def begin(self) -> None:
-        self._stream.advance(self._state.reach)
+        self._stream.advance_position(self._state.reach)
 
-    def seal(self) -> Sealed[DeliveryState]:
+    def seal(self) -> Sealed[DeliveryOffset]:
         self._end = self._outcomes.stat().st_size  # the outcome log was sealed before
-        return Sealed(DeliveryState(self._stream.position))
+        return Sealed(DeliveryOffset(self._stream.log_position))
 
     def committed(self) -> None:
-        self._stream.checkpointed(self._end)
+        self._stream.announce_checkpoint(self._end)
 
     def close(self) -> None:
         """Nothing to close: this part has no files."""
@@ -152,17 +154,17 @@ class DeliveryCursor:
 class BackgroundRun:
     """One run, started by the constructor. `stream` delivers its pages; without it they stay undelivered."""
 
-    def __init__(self, plan: Plan, stream: PageStream | None = None):
-        self._plan, self._stream = plan, stream or PageStream()
+    def __init__(self, plan: Plan, stream: DeliveryProgress | None = None):
+        self._plan, self._stream = plan, stream or DeliveryProgress()
         if stream is None:
-            self._stream.abandon()
+            self._stream.stop_delivery()
         self._stopping = threading.RLock()  # reentrant: garbage collection may drop a page loop at any point
         self._stop_requested = False
         self._interrupt: Callable[[], object] = lambda: None
         self._summary: Summary | None = None
         self.exception: BaseException | None = None  # that ended the run
         self._process = os.getpid()
-        self._thread = threading.Thread(target=self._crawl, name=f"crawl {plan.directory.name}", daemon=True)
+        self._thread = threading.Thread(target=self._run_crawl, name=f"crawl {plan.directory.name}", daemon=True)
         self._thread.start()
 
     @property
@@ -187,7 +189,7 @@ class BackgroundRun:
             )
         return self._summary
 
-    def wait(self) -> None:
+    def wait_until_ended(self) -> None:
         """Wait for the end of the run; `stop` may request it."""
         # Garbage collection may drop a page loop in the crawl's own thread, which cannot wait for itself.
         if self.running and threading.current_thread() is not self._thread:
@@ -197,14 +199,14 @@ class BackgroundRun:
     def wait_for_summary(self) -> Summary:
         """Wait for the end, and return the summary; an interrupt of the wait stops the run first."""
         try:
-            self.wait()
+            self.wait_until_ended()
         except BaseException:
-            self.stop()
-            self.wait()
+            self.request_stop()
+            self.wait_until_ended()
             raise
         return self.summary
 
-    async def wait_async(self) -> None:
+    async def wait_until_ended_async(self) -> None:
         """The same, without blocking the running event loop."""
         over = asyncio.Event()
         self._stream.add_listener(call_in_loop(asyncio.get_running_loop(), over.set))
@@ -213,33 +215,33 @@ class BackgroundRun:
             if self.running:
                 await over.wait()
 
-    def stop(self) -> None:
+    def request_stop(self) -> None:
         """Request an orderly end, and return at once. May be called more than once."""
         if not self.running:
             return
-        self._stream.abandon()
+        self._stream.stop_delivery()
         with self._stopping:
             self._stop_requested = True
             self._interrupt()
 
-    def _opened(self, life: CrawlRun) -> None:
+    def _on_open(self, life: CrawlRun) -> None:
         with self._stopping:
             self._interrupt = call_in_loop(asyncio.get_running_loop(), life.interrupt)
             if self._stop_requested:
                 life.interrupt()
 
-    def _crawl(self) -> None:
+    def _run_crawl(self) -> None:
         try:
-            delivery = partial(DeliveryCursor, stream=self._stream)
-            self._summary = run(
-                self._plan, runner=_in_new_loop, on_open=self._opened, audience=self._stream, parts=[delivery]
+            delivery = partial(DeliveryCheckpointPart, stream=self._stream)
+            self._summary = run_plan(
+                self._plan, runner=_in_new_loop, on_open=self._on_open, audience=self._stream, parts=[delivery]
             )
         except BaseException as mistake:  # raised again in the consumer's thread
             self.exception = mistake
         finally:
             with self._stopping:
                 self._interrupt = lambda: None
-            self._stream.close()
+            self._stream.announce_end()
 
 
 def call_in_loop(loop: asyncio.AbstractEventLoop, what: Callable[[], object]) -> Callable[[], None]:

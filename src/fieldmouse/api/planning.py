@@ -24,7 +24,7 @@ from fieldmouse import url
 from fieldmouse.cluster.client.identity import UNJOINED_IDENTITY
 from fieldmouse.config import old_spellings, settings_file
 from fieldmouse.config.factories import plugins_of
-from fieldmouse.config.sections import LIVE_POLICIES, RefreshOrder
+from fieldmouse.config.sections import LIVE_POLICIES, RefreshOptions
 from fieldmouse.config.settings_file import Settings
 from fieldmouse.config.values import SEEDS
 from fieldmouse.errors import CrawlExists, DamagedFile, StoppedImmediately, UsageError, shell_quoted, storage_errors
@@ -73,15 +73,15 @@ _LISTS = ("resolve",)
 
 def apply_keywords(base: Settings, words: Mapping[str, object], changes: Mapping[str, object]) -> Settings:
     """`base` with the keywords applied, then `changes`, which use the names of `fieldmouse.toml`."""
-    dotted = {KEYWORD_SETTINGS[word]: _in_toml(word, value) for word, value in words.items() if value is not None}
+    dotted = {KEYWORD_SETTINGS[word]: _to_toml_value(word, value) for word, value in words.items() if value is not None}
     if not isinstance(changes, Mapping) or not all(isinstance(name, str) for name in changes):
         raise UsageError(
             f"`settings` is {changes!r}, and no table of settings", 'write it as settings={"limits.body": "4MiB"}'
         )
-    return base.override(dotted | old_spellings.renamed(changes))
+    return base.override(dotted | old_spellings.with_present_names(changes))
 
 
-def _in_toml(word: str, value: object) -> object:
+def _to_toml_value(word: str, value: object) -> object:
     """The value in TOML form: seconds with a unit, code by its name, any iterable as a list."""
     if word in CODE_KEYWORDS:
         return import_name_of(value, word)
@@ -126,7 +126,7 @@ _KEY = re.compile(r"^[ \t]*seeds[ \t]*=[ \t]*", re.MULTILINE)
 _NEXT = re.compile(r"^[ \t]*\[", re.MULTILINE)
 
 
-def add_seeds(text: str, added: Sequence[str]) -> str:
+def settings_text_with_seeds(text: str, added: Sequence[str]) -> str:
     """The text of a settings file with more seeds in it.
 
     >>> print(add_seeds('[crawl]\\nseeds = ["http://a/"] # mine\\n', ["http://b/"]), end="")
@@ -135,7 +135,7 @@ def add_seeds(text: str, added: Sequence[str]) -> str:
     """
     before = settings_file.parse(text)
     wanted = before.override({"crawl.seeds": [*before.crawl.seeds, *added]})
-    edited = _edited(text, SEEDS.write(wanted.crawl.seeds))
+    edited = _with_seeds_value(text, SEEDS.write(wanted.crawl.seeds))
     try:
         if tomllib.loads(edited) and settings_file.parse(edited) == wanted:
             return edited
@@ -144,7 +144,7 @@ def add_seeds(text: str, added: Sequence[str]) -> str:
     return settings_file.render(wanted)  # unusual syntax: correct settings matter more than the layout
 
 
-def _edited(text: str, value: str) -> str:
+def _with_seeds_value(text: str, value: str) -> str:
     section = _SECTION.search(text)
     if section is None:
         return f"{text.rstrip()}\n\n[crawl]\nseeds = {value}\n"
@@ -176,17 +176,17 @@ class Plan:
     seeds: tuple[Url, ...]  # all seeds; those seen before are not visited again
     new: bool  # the directory does not exist yet
     new_seeds: tuple[Url, ...] = ()  # seeds that are new to the crawl
-    refresh_order: RefreshOrder | None = None  # poll known pages, whatever the settings say
+    refresh_order: RefreshOptions | None = None  # poll known pages, whatever the settings say
     lifted_limits: tuple[str, ...] = ()  # limits that were reached and no longer hold: pages, time
     coordinators: tuple[str, ...] = ()  # URLs of the coordinator; empty without a cluster
     crawl: str = ""  # name of the crawl on the coordinator
     key_seed: int | None = None  # secret shared by its agents
 
-    def open(self) -> CrawlDir:
+    def open_and_lock(self) -> CrawlDir:
         """The crawl directory, created if it is new, and locked; the caller unlocks it."""
         if self.new:
             with storage_errors(self.directory):
-                home = self._create()
+                home = self._create_directory()
         else:
             home = CrawlDir.open(self.directory)
         with storage_errors(self.directory):
@@ -198,7 +198,7 @@ class Plan:
                 raise
         return home
 
-    def _create(self) -> CrawlDir:
+    def _create_directory(self) -> CrawlDir:
         shards = self.settings.index.shards or len(os.sched_getaffinity(0))
         text = settings_file.render(self.settings).encode()
         agent, private = UNJOINED_IDENTITY if self.coordinators else b"", bool(self.settings.secrets)
@@ -208,9 +208,9 @@ class Plan:
 
     def _update_settings(self, home: CrawlDir) -> None:
         """Add new seeds to the settings file, and make it private if it holds secrets."""
-        home.check_files()
+        home.check_regular_files()
         if self.new_seeds:  # before the first visit: a resume after a kill must know their scope
-            text = add_seeds((home / "fieldmouse.toml").read_text(encoding="utf-8"), self.new_seeds)
+            text = settings_text_with_seeds((home / "fieldmouse.toml").read_text(encoding="utf-8"), self.new_seeds)
             write_settings(home.path, text.encode(), private=bool(settings_file.parse(text).secrets))
         elif settings_readable_by_others(home.path) and settings_file.load(home / "fieldmouse.toml").secrets:
             with suppress(PermissionError):  # a file of another user; doctor reports it
@@ -259,7 +259,7 @@ def plan_to_resume(
 
     A limit that was reached no longer holds: without a new one the crawl runs to its end.
     """
-    from fieldmouse.frontier.state import sealed_frontier
+    from fieldmouse.frontier.state import frontier_state_of
 
     home = CrawlDir.open(directory)
     if (directory / AGENT_FILE).exists():
@@ -277,8 +277,8 @@ def plan_to_resume(
         return words.get(limit) is not None or f"crawl.{limit}" in changes
 
     if last is not None:
-        waiting = bool(sealed_frontier(last).waiting)
-        if 0 < kept.crawl.pages <= sealed_counters(last).discovered_pages:
+        waiting = bool(frontier_state_of(last).waiting)
+        if 0 < kept.crawl.pages <= sealed_counters(last).first_fetched_pages:
             kept = kept.override({"crawl.pages": 0})
             lifted += ["pages"] if waiting and not is_given("pages") else []
         if kept.crawl.time and last.stopped_by is StoppedBy.TIME_LIMIT:
@@ -314,7 +314,7 @@ def check_settings(settings: Settings, directory: Path) -> None:
         setup.check_channels(directory, settings)
 
 
-def run(
+def run_plan(
     plan: Plan,
     *,
     runner: Callable[[Coroutine[Any, Any, Summary]], Summary] = asyncio.run,
@@ -331,11 +331,13 @@ def run(
     """
     from fieldmouse.crawler.run import CrawlRun  # imports the whole crawler
 
-    home = plan.open()
+    home = plan.open_and_lock()
     try:
         with storage_errors(home.path):
             listeners = [on_reading] if on_reading else []
-            make = partial(CrawlRun, home, plan.settings, plan.seeds, order=plan.refresh_order, joining=_joining(plan))
+            make = partial(
+                CrawlRun, home, plan.settings, plan.seeds, order=plan.refresh_order, joining=_join_request_of(plan)
+            )
             life = make(listeners=listeners, on_open=on_open, mercy=mercy, parts=parts, audience=audience)
             summary = runner(life.run())
     except StoppedImmediately:
@@ -348,7 +350,7 @@ def run(
     return summary
 
 
-def _joining(plan: Plan) -> JoinRequest | None:
+def _join_request_of(plan: Plan) -> JoinRequest | None:
     if not plan.coordinators:
         return None
     from fieldmouse.cluster.client.session import open_coordinator

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from fieldmouse.api.page_stream import BackgroundRun
 from fieldmouse.api.planning import Plan, plan_to_resume
-from fieldmouse.config.old_spellings import old_arguments
-from fieldmouse.config.sections import RefreshOrder
+from fieldmouse.config.old_spellings import accept_old_arguments
+from fieldmouse.config.sections import RefreshOptions
 from fieldmouse.errors import UsageError, shell_quoted
 from fieldmouse.storage.checkpoint import read_checkpoint, sealed_counters
 from fieldmouse.storage.directory import CrawlDir
@@ -39,10 +39,10 @@ def plan_to_refresh(
         )
     words = {**words, "pages": 0, "time": words["time"] if timed else "0s"}
     plan = plan_to_resume(directory, words, changes)
-    return replace(plan, refresh_order=RefreshOrder(once, hold_waiting=not rest, refresh_only=True))
+    return replace(plan, refresh_order=RefreshOptions(once, hold_waiting=not rest, refresh_only=True))
 
 
-@old_arguments
+@accept_old_arguments
 def refresh(
     directory: str | os.PathLike[str],
     *,

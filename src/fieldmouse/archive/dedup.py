@@ -51,22 +51,22 @@ _EDGES = _BINS << _S58
 _BEFORE, _BEHIND = b" " * 8, b" " * 16
 
 
-def max_distance(words: int) -> int:
+def max_sketch_distance(words: int) -> int:
     """Return the maximum distance in bits of similar texts with this number of words."""
     return NEAR_BITS if words >= 128 else 2 if words >= 64 else 0
 
 
-def sketch(text: str) -> tuple[int, int]:
+def compute_sketch(text: str) -> tuple[int, int]:
     """Return the sketch of a text and its number of words; sketch 0 if it has too few words.
 
     >>> sketch("too short")
     (0, 2)
     """
-    hashes, words = _shingles(text)
-    return (0 if hashes is None else _mark(hashes)), words
+    hashes, words = _shingle_hashes(text)
+    return (0 if hashes is None else _sketch_of_hashes(hashes)), words
 
 
-def _shingles(text: str) -> tuple[_Hashes | None, int]:
+def _shingle_hashes(text: str) -> tuple[_Hashes | None, int]:
     """Return the hash of every four words in a row, and the number of words."""
     if not text.isascii():  # spaces in common use outside ASCII
         text = text.replace("\xa0", " ").replace("\u3000", " ")
@@ -102,7 +102,7 @@ def _shingles(text: str) -> tuple[_Hashes | None, int]:
     return shingle, words
 
 
-def _mark(hashes: _Hashes) -> int:
+def _sketch_of_hashes(hashes: _Hashes) -> int:
     hashes.sort()
     least = hashes.take(hashes.searchsorted(_EDGES), mode="wrap")  # the last hash is followed by the first
     own = least >> _S58 == _BINS
@@ -144,12 +144,12 @@ def verify_digests(directory: Path) -> None:
         with lmdb.open(str(path), subdir=False, readonly=True, max_readers=256) as env:
             wanted = (env.info()["last_pgno"] + 1) * env.stat()["psize"]
     except lmdb.Error as trouble:
-        raise _damaged(path, str(trouble)) from trouble
+        raise _damaged_digests(path, str(trouble)) from trouble
     size = path.stat().st_size
     if size < wanted:
-        raise _damaged(path, f"{wanted} bytes were written, {size} are there")
+        raise _damaged_digests(path, f"{wanted} bytes were written, {size} are there")
     if flaw := page_allocation_error(path) or trial_write_error(path):
-        raise _damaged(path, flaw)
+        raise _damaged_digests(path, flaw)
 
 
 def trial_write_error(path: Path, *, lock: bool = True) -> str:
@@ -170,7 +170,7 @@ def trial_write_error(path: Path, *, lock: bool = True) -> str:
     return ""
 
 
-def _damaged(path: Path, what: str) -> DamagedFile:
+def _damaged_digests(path: Path, what: str) -> DamagedFile:
     consequence = "it only holds the digests of stored payloads: without it the crawl continues, and may store"
     return DamagedFile(path, what, f"{consequence} some of them twice")
 
@@ -224,7 +224,7 @@ class DigestStore:
         # At most sixteen candidates: too few to be worth numpy calls.
         slots = self._slots
         pending = self._pending_marks
-        for key in _keys(mark):
+        for key in _band_keys(mark):
             if key in pending:
                 for candidate, place in pending[key]:
                     if (candidate ^ mark).bit_count() <= reach:
@@ -236,7 +236,7 @@ class DigestStore:
                     return slots[at + 1]
         return None
 
-    def note(self, batch: int, digest: bytes, mark: int, place: int) -> None:
+    def remember_page(self, batch: int, digest: bytes, mark: int, place: int) -> None:
         """Remember a stored page once `batch` is committed; within the batch it is found immediately."""
         self._pending.setdefault(digest, place)
         self._noted.append((batch, digest, mark, place))
@@ -245,13 +245,13 @@ class DigestStore:
     def _note_pending_sketch(self, mark: int, place: int) -> None:
         if mark:
             pending, entry = self._pending_marks, (mark, place)
-            for key in _keys(mark):
+            for key in _band_keys(mark):
                 if key not in pending:
                     pending[key] = [entry]
                 elif len(pending[key]) < SLOTS:
                     pending[key].append(entry)
 
-    def committed(self, batch: int) -> None:
+    def write_committed(self, batch: int) -> None:
         ready = [entry for entry in self._noted if entry[0] <= batch]
         self._noted = [entry for entry in self._noted if entry[0] > batch]
         self._read.abort()
@@ -288,7 +288,7 @@ class DigestStore:
             (directory / name).unlink(missing_ok=True)
 
     @staticmethod
-    def delete_outdated(directory: Path) -> None:
+    def delete_outdated_sketches(directory: Path) -> None:
         """Delete the sketches if another version of the algorithm wrote them. Call before any process opens
         them."""
         path = directory / SIMHASHES
@@ -302,6 +302,6 @@ class DigestStore:
         self._env.close()
 
 
-def _keys(mark: int) -> tuple[int, int, int, int]:
+def _band_keys(mark: int) -> tuple[int, int, int, int]:
     """Rows of a sketch in the table, one per band: the band and its value."""
     return (mark & 0xFFFF, _TABLE | mark >> 16 & 0xFFFF, 2 * _TABLE | mark >> 32 & 0xFFFF, 3 * _TABLE | mark >> 48)

@@ -30,7 +30,7 @@ class _Tree(Record, frozen=True):
     root: int
 
 
-class _Flaw(Exception):
+class _CorruptFile(Exception):
     pass
 
 
@@ -41,34 +41,34 @@ def page_allocation_error(path: Path, *, leaves: bool = False) -> str:
     """
     try:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as raw:
-            _Pages(raw).check(leaves)
-    except _Flaw as flaw:
+            _LmdbFile(raw).check_allocation(leaves)
+    except _CorruptFile as flaw:
         return str(flaw)
     except (error, ValueError) as error_found:  # an offset outside the file; an empty file
         return f"a page cannot be read ({error_found})"
     return ""
 
 
-class _Pages:
+class _LmdbFile:
     """Pages of the newest transaction."""
 
     def __init__(self, raw: mmap.mmap):
         self._raw = raw
         self._size = _TREE.unpack_from(raw, 16 + _META.size)[0]
         if not 256 <= self._size <= 1 << 16 or self._size & (self._size - 1):
-            raise _Flaw(f"its page size of {self._size} bytes is invalid")
-        metas = [self._meta(at) for at in (0, self._size)]
+            raise _CorruptFile(f"its page size of {self._size} bytes is invalid")
+        metas = [self._read_meta_page(at) for at in (0, self._size)]
         (self._last, _), self._free, self._main = max(metas, key=lambda meta: meta[0][1])
         if (self._last + 1) * self._size > len(raw):
-            raise _Flaw("it is too short")
+            raise _CorruptFile("it is too short")
         self._taken = bytearray(self._last + 1)
         self._taken[:2] = b"\1\1"
 
-    def _meta(self, at: int) -> tuple[tuple[int, int], _Tree, _Tree]:
+    def _read_meta_page(self, at: int) -> tuple[tuple[int, int], _Tree, _Tree]:
         at += 16
         magic, version, _, _ = _META.unpack_from(self._raw, at)
         if (magic, version & 0xFFFF) != (_MAGIC, _VERSION):
-            raise _Flaw("it does not start like an LMDB file")
+            raise _CorruptFile("it does not start like an LMDB file")
         trees = []
         for number in range(2):
             _, _, depth, _, _, overflow, _, root = _TREE.unpack_from(self._raw, at + _META.size + number * _TREE.size)
@@ -76,61 +76,61 @@ class _Pages:
         last, transaction = _LAST.unpack_from(self._raw, at + _META.size + 2 * _TREE.size)
         return (last, transaction), trees[0], trees[1]
 
-    def check(self, leaves: bool) -> None:
-        for leaf in self._leaves(self._main):
+    def check_allocation(self, leaves: bool) -> None:
+        for leaf in self._leaf_pages(self._main):
             if leaves or self._main.overflow:
-                for _ in self._values(leaf):
+                for _ in self._leaf_values(leaf):
                     pass
-        free = [value for leaf in self._leaves(self._free) for value in self._values(leaf)]
+        free = [value for leaf in self._leaf_pages(self._free) for value in self._leaf_values(leaf)]
         for at, size in free:
             # A count, then that many page numbers.
             count, *pages = (page for (page,) in _NUMBER.iter_unpack(self._raw[at : at + size]))
             if count > len(pages):
-                raise _Flaw("its list of free pages is too short")
+                raise _CorruptFile("its list of free pages is too short")
             for page in pages[:count]:
-                self._take(page)
+                self._mark_used(page)
 
-    def _take(self, page: int, pages: int = 1) -> None:
+    def _mark_used(self, page: int, pages: int = 1) -> None:
         for number in range(page, page + pages):
             if number > self._last:
-                raise _Flaw(f"it refers to page {number} and has {self._last + 1}")
+                raise _CorruptFile(f"it refers to page {number} and has {self._last + 1}")
             if self._taken[number]:
-                raise _Flaw(f"page {number} is named twice")
+                raise _CorruptFile(f"page {number} is named twice")
             self._taken[number] = 1
 
-    def _leaves(self, tree: _Tree) -> Iterator[int]:
+    def _leaf_pages(self, tree: _Tree) -> Iterator[int]:
         if tree.root == _NONE:
             return
         level = [tree.root]
         for _ in range(tree.depth - 1):
             below: list[int] = []
             for page in level:
-                self._take(page)
-                below += (low | high << 16 | flags << 32 for low, high, flags, _, _ in self._nodes(page, _BRANCH))
+                self._mark_used(page)
+                below += (low | high << 16 | flags << 32 for low, high, flags, _, _ in self._page_nodes(page, _BRANCH))
             level = below
         for page in level:
-            self._take(page)
+            self._mark_used(page)
             yield page
 
-    def _nodes(self, page: int, kind: int) -> Iterator[tuple[int, int, int, int, int]]:
+    def _page_nodes(self, page: int, kind: int) -> Iterator[tuple[int, int, int, int, int]]:
         """Yield the node headers of a page, each with the offset of the data behind it."""
         start = page * self._size
         number, _, flags, lower, _ = _HEADER.unpack_from(self._raw, start)
         if number != page or not flags & kind or not 16 <= lower <= self._size:
-            raise _Flaw(f"page {page} has a wrong header")
+            raise _CorruptFile(f"page {page} has a wrong header")
         for (place,) in _PLACE.iter_unpack(self._raw[start + 16 : start + lower]):
             yield *_NODE.unpack_from(self._raw, start + place), start + place + _NODE.size
 
-    def _values(self, leaf: int) -> Iterator[tuple[int, int]]:
+    def _leaf_values(self, leaf: int) -> Iterator[tuple[int, int]]:
         """Yield offset and size of each value of a leaf."""
-        for low, high, flags, key, at in self._nodes(leaf, _LEAF):
+        for low, high, flags, key, at in self._page_nodes(leaf, _LEAF):
             size, at = low | high << 16, at + key
             if flags & _ELSEWHERE:
                 (page,) = _NUMBER.unpack_from(self._raw, at)
                 at = page * self._size
                 number, _, kind, low, high = _HEADER.unpack_from(self._raw, at)
                 if number != page or not kind & _OVERFLOW:
-                    raise _Flaw(f"page {page} has a wrong header")
-                self._take(page, low | high << 16)
+                    raise _CorruptFile(f"page {page} has a wrong header")
+                self._mark_used(page, low | high << 16)
                 at += _HEADER.size
             yield at, size

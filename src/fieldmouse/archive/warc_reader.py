@@ -184,12 +184,12 @@ def read_record_head(handle: int, offset: int, length: int) -> WarcRecord:
     return WarcRecord(*_read_head(content))
 
 
-def stored_response(record: WarcRecord) -> Response:
+def response_in_record(record: WarcRecord) -> Response:
     """Return the response in a response or revisit record."""
     top, body = headers.split_head(record.block)
     try:
         fields = headers.parse_head(top)
-    except headers.BadHead as error:
+    except headers.InvalidHead as error:
         raise ValueError(f"the response in the record is not HTTP ({error})") from None
     address, truncated = (record.fields.get(name, "") for name in ("warc-ip-address", "warc-truncated"))
     return Response(fields.status, top, body, b"", address, 0.0, 0.0, 0.0, fields.headers, truncated)
@@ -197,11 +197,11 @@ def stored_response(record: WarcRecord) -> Response:
 
 def cdxj_line(record: WarcRecord, offset: int, length: int, filename: str) -> bytes:
     """Return the CDXJ line of a response or revisit record."""
-    answer = stored_response(record)
+    answer = response_in_record(record)
     seen_as = warc_writer.cdxj_mime(answer) if record.kind == "response" else warc_writer.REVISIT
     stamp = re.sub(r"[^0-9]", "", record.fields["warc-date"])
     digest = record.fields["warc-payload-digest"]
-    return warc_writer.format_line(record.url, stamp, seen_as, answer.status, digest[5:], offset, length, filename)
+    return warc_writer.format_cdxj_line(record.url, stamp, seen_as, answer.status, digest[5:], offset, length, filename)
 
 
 _DECODE_ERRORS = (ValueError, KeyError, UnicodeDecodeError, msgspec.MsgspecError)
@@ -239,7 +239,7 @@ def expected_warc_files(directory: Path, shard: int, state: ShardState) -> Itera
             yield path.name, path, path.stat().st_size
 
 
-def log_lines(path: Path, length: int) -> Iterator[bytes]:
+def read_cdxj_lines(path: Path, length: int) -> Iterator[bytes]:
     """Lines of a CDXJ log up to `length`; the last one may be cut off if the log is damaged."""
     with path.open("rb") as file:
         left = length
@@ -248,7 +248,7 @@ def log_lines(path: Path, length: int) -> Iterator[bytes]:
             yield line
 
 
-def audit_heads(directory: Path, shard: int, state: ShardState) -> ShardAudit:
+def audit_record_heads(directory: Path, shard: int, state: ShardState) -> ShardAudit:
     """Check the lines and the heads of the records; on any inconsistency run `audit_all_bytes`."""
     report = ShardAudit()
     handles: dict[str, int] = {}
@@ -262,9 +262,9 @@ def audit_heads(directory: Path, shard: int, state: ShardState) -> ShardAudit:
         log = cdxj_log_path(directory, shard)
         if state.cdxj_length and (not log.is_file() or log.stat().st_size < state.cdxj_length):
             return audit_all_bytes(directory, shard, state)
-        for line in log_lines(log, state.cdxj_length):
+        for line in read_cdxj_lines(log, state.cdxj_length):
             try:
-                _, entry = warc_writer.parse_line(line)
+                _, entry = warc_writer.parse_cdxj_line(line)
                 handle, offset, size = handles[entry.filename], int(entry.offset), int(entry.length)
                 same = cdxj_line(read_record_head(handle, offset, size), offset, size, entry.filename) == line
                 follows = os.pread(handle, len(MEMBER_MAGIC), offset + size) == MEMBER_MAGIC
@@ -303,22 +303,22 @@ def audit_all_bytes(directory: Path, shard: int, state: ShardState) -> ShardAudi
     elif size < state.cdxj_length:
         report.cdxj = f"{state.cdxj_length} bytes were written and synced, {size} are there"
     elif state.cdxj_length:
-        lines = log_lines(log, state.cdxj_length)
+        lines = read_cdxj_lines(log, state.cdxj_length)
     for offset, expected, name in intact_responses(directory, shard, state, report):
         if report.cdxj:
             continue
         line = next(lines, b"")
         while line != expected:
-            place = _place_of(line)
+            place = _record_place_of_line(line)
             if place is None or place == (name, offset) or not report.wounds:
                 report.cdxj = f"the line of the record at byte {offset} of `{name}` does not match it"
                 break
-            report.unreadable.append(_url_of(line))
+            report.unreadable.append(_url_of_line(line))
             line = next(lines, b"")
     if not report.cdxj:
         for line in lines:
-            if report.wounds and _place_of(line) is not None:
-                report.unreadable.append(_url_of(line))
+            if report.wounds and _record_place_of_line(line) is not None:
+                report.unreadable.append(_url_of_line(line))
             else:
                 report.cdxj = "it has lines without a record"
                 break
@@ -362,16 +362,16 @@ def intact_responses(
             report.wounds.append(WarcDamage(name, size, f"{length} bytes were written and synced, {size} are there"))
 
 
-def _place_of(line: bytes) -> tuple[str, int] | None:
+def _record_place_of_line(line: bytes) -> tuple[str, int] | None:
     try:
-        _, entry = warc_writer.parse_line(line)
+        _, entry = warc_writer.parse_cdxj_line(line)
         return entry.filename, int(entry.offset)
     except _DECODE_ERRORS:
         return None
 
 
-def _url_of(line: bytes) -> str:
-    return warc_writer.parse_line(line)[1].url
+def _url_of_line(line: bytes) -> str:
+    return warc_writer.parse_cdxj_line(line)[1].url
 
 
 _RECORD_PIECE = 64 << 10  # bytes read at a time: most records are not longer
@@ -390,32 +390,32 @@ class RecordReader:
 
         Raises `OSError`, `TornMember`, `ValueError` or `KeyError` if it cannot be read.
         """
-        return read_response(self.directory, warc, offset, lambda digest: self._originals[digest.encode()])
+        return read_response(self.directory, warc, offset, lambda digest: self._original_places[digest.encode()])
 
     def cdxj_entries(self, url: Url) -> Iterator[tuple[str, warc_writer.CdxjEntry]]:
         """Yield timestamp and entry of every record of `url`, oldest first within a shard."""
         begins = warc_writer.surt(url).encode() + b" "
-        for line in self._lines():
+        for line in self._cdxj_lines():
             if line.startswith(begins):
-                stamp, entry = warc_writer.parse_line(line)
+                stamp, entry = warc_writer.parse_cdxj_line(line)
                 if entry.url == url:  # different URLs may share a SURT key
                     yield stamp, entry
 
     @cached_property
-    def _originals(self) -> dict[bytes, tuple[str, int]]:
+    def _original_places(self) -> dict[bytes, tuple[str, int]]:
         """Map the digest of each revisited payload to the file and offset of its record."""
-        wanted = {_digest(line) for line in self._lines() if _REVISIT in line}
+        wanted = {_digest_of_line(line) for line in self._cdxj_lines() if _REVISIT in line}
         places: dict[bytes, tuple[str, int]] = {}
-        for line in self._lines() if wanted else ():
-            if (digest := _digest(line)) in wanted and digest not in places and _REVISIT not in line:
-                entry = warc_writer.parse_line(line)[1]
+        for line in self._cdxj_lines() if wanted else ():
+            if (digest := _digest_of_line(line)) in wanted and digest not in places and _REVISIT not in line:
+                entry = warc_writer.parse_cdxj_line(line)[1]
                 places[digest] = (entry.filename, int(entry.offset))
         return places
 
-    def _lines(self) -> Iterator[bytes]:
+    def _cdxj_lines(self) -> Iterator[bytes]:
         for shard, state in enumerate(self._states):
             if state.cdxj_length:
-                yield from log_lines(cdxj_log_path(self.directory, shard), state.cdxj_length)
+                yield from read_cdxj_lines(cdxj_log_path(self.directory, shard), state.cdxj_length)
 
 
 def read_response(directory: Path, warc: str, offset: int, original: Callable[[str], tuple[str, int]]) -> Response:
@@ -423,14 +423,14 @@ def read_response(directory: Path, warc: str, offset: int, original: Callable[[s
     path = directory / warc
     member = next(read_members(path, offset, path.stat().st_size, piece=_RECORD_PIECE))
     record = read_record(member.content)
-    answer = stored_response(record)
+    answer = response_in_record(record)
     if record.kind != "revisit":
         return answer
     place = original(record.fields["warc-payload-digest"][5:])
     return msgspec.structs.replace(answer, body=read_response(directory, *place, original).body)
 
 
-def _digest(line: bytes) -> bytes:
+def _digest_of_line(line: bytes) -> bytes:
     """Extract the digest from a CDXJ line; much cheaper than decoding the line."""
     at = line.rindex(_DIGEST) + len(_DIGEST)
     return line[at : line.index(b'"', at)]
@@ -457,7 +457,7 @@ def read_page_rows(archive: Path, row: OutcomeRow) -> list[dict[str, Any]]:
     return rows
 
 
-class StoredVersions:
+class ArchivedVersionReader:
     """Stored responses of a running crawl, read for comparison with newly fetched ones."""
 
     def __init__(self, directory: Path, doubles: DigestStore, archive: WarcWriter):
@@ -466,11 +466,11 @@ class StoredVersions:
     def read_response(self, link: Request) -> Response | None:
         """The stored response that `link` refers to; None if it cannot be read."""
         try:
-            return read_response(self._directory, link.warc, link.offset, self._original)
+            return read_response(self._directory, link.warc, link.offset, self._original_place)
         except (OSError, TornMember, ValueError, KeyError, RecursionError):
             return None
 
-    def _original(self, digest: str) -> tuple[str, int]:
+    def _original_place(self, digest: str) -> tuple[str, int]:
         place = self._doubles.find_exact(b32decode(digest))
         located = self._archive.read_cdxj_line(place) if place is not None else None
         if located is None or located[1].digest != digest:

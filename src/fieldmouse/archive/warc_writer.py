@@ -34,7 +34,7 @@ from isal import isal_zlib
 from fieldmouse import __version__
 from fieldmouse.config.factories import WorkerConfig
 from fieldmouse.errors import DamagedFile, storage_errors
-from fieldmouse.http.headers import essence
+from fieldmouse.http.headers import mime_essence
 from fieldmouse.storage.checkpoint import ShardState
 from fieldmouse.storage.log import Log, atomic_write, sync_directory
 from fieldmouse.types.outcome import Response
@@ -54,7 +54,7 @@ _SAFE = re.compile(r"https?://[a-z0-9.-]+(?::\d+)?(?:/[a-z0-9._~-]+)+/?\Z").matc
 
 def cdxj_mime(answer: Response) -> str:
     """MIME type for the line of a response: that of its first Content-Type, as other tools write it."""
-    return essence(answer.header("content-type")) or "unk"
+    return mime_essence(answer.header("content-type")) or "unk"
 
 
 def surt(url: str) -> str:
@@ -101,7 +101,7 @@ class CdxjEntry(msgspec.Struct, frozen=True):
 _encode = msgspec.json.Encoder().encode
 
 
-def format_line(
+def format_cdxj_line(
     url: str, stamp: str, mime: str, status: int, digest: str, offset: int, length: int, filename: str
 ) -> bytes:
     """One line, ending in a newline. `stamp` is the record's date as 14 digits."""
@@ -109,13 +109,13 @@ def format_line(
     return b"%b %b %b\n" % (surt(url).encode(), stamp.encode(), _encode(entry))
 
 
-def parse_line(raw: bytes) -> tuple[str, CdxjEntry]:
+def parse_cdxj_line(raw: bytes) -> tuple[str, CdxjEntry]:
     """Timestamp and entry of one line."""
     _, stamp, rest = raw.split(b" ", 2)
     return stamp.decode(), msgspec.json.decode(rest, type=CdxjEntry)
 
 
-def merge_logs(logs: Iterable[Path], target: Path, chunk: int = CHUNK) -> int:
+def merge_cdxj_logs(logs: Iterable[Path], target: Path, chunk: int = CHUNK) -> int:
     """Sort the lines of all `logs` into `target` and return their number. Memory stays near `chunk` bytes."""
     runs: list[Path] = []
     try:
@@ -133,18 +133,18 @@ def merge_logs(logs: Iterable[Path], target: Path, chunk: int = CHUNK) -> int:
                 out.write(merged_line)
                 count += 1
     finally:
-        remove_leftovers(target)
+        remove_merge_leftovers(target)
     return count
 
 
-def remove_leftovers(target: Path) -> None:
+def remove_merge_leftovers(target: Path) -> None:
     """Delete the temporary files of an interrupted `merge_logs`."""
     for name in ("run-*", "fresh"):
         for path in list(target.parent.glob(f"{target.name}.{name}")):
             path.unlink(missing_ok=True)
 
 
-class AppendFile(Log):
+class UnframedLog(Log):
     """Log without frames, whose errors are a `StorageError`; bytes behind its length are cut at once."""
 
     def __init__(self, path: Path, length: int):
@@ -219,20 +219,20 @@ class WarcWriter:
     def __init__(self, directory: Path, shard: int, config: WorkerConfig, state: ShardState):
         """Truncate the shard's files to `state` and continue from there."""
         self._directory, self._shard, self._config = directory, shard, config
-        self._cdxj = AppendFile(cdxj_log_path(directory, shard), state.cdxj_length)
+        self._cdxj = UnframedLog(cdxj_log_path(directory, shard), state.cdxj_length)
         self._read_handles: dict[int, int] = {}  # CDXJ logs opened for reading, by shard
         self._serial, self._name = state.serial, state.warc
         for serial, path in warc_files(directory, shard).items():
             if serial > state.serial:
                 path.unlink()
-        self._warc: AppendFile | None = None
+        self._warc: UnframedLog | None = None
         if state.warc:
-            self._warc = AppendFile(directory / state.warc, state.warc_length)
+            self._warc = UnframedLog(directory / state.warc, state.warc_length)
         self._last_id = _bits(128)
 
     # -- records
 
-    def write(
+    def write_response(
         self,
         link: Request,
         response: Response,
@@ -247,9 +247,9 @@ class WarcWriter:
 
         `items` are the rows extracted from the page, if any. They become a second metadata record.
         """
-        warc = self._open()
+        warc = self._current_file()
         url = link.url
-        date, stamp = _dates(int(response.started_at))
+        date, stamp = _format_dates(int(response.started_at))
         address = f"WARC-IP-Address: {response.address}\r\n" if response.address else ""
         common = f"{address}WARC-Target-URI: {url}\r\nWARC-Date: {date}\r\n"
         record_id = self._record_id()
@@ -262,27 +262,29 @@ class WarcWriter:
             kind = "revisit"
             extra = (
                 f"WARC-Profile: {SAME_PAYLOAD}\r\nWARC-Refers-To-Target-URI: {earlier[0]}\r\n"
-                f"WARC-Refers-To-Date: {_unstamp(earlier[1])}\r\n"
+                f"WARC-Refers-To-Date: {_date_of_timestamp(earlier[1])}\r\n"
             )
         if response.truncated:
             extra += f"WARC-Truncated: {response.truncated}\r\n"
-        head = _plain_head(response, len(payload))
+        head = _head_without_chunking(response, len(payload))
         body = payload if kind == "response" else b""
         offset = warc.length
         headers = f"{common}{extra}WARC-Payload-Digest: {digest}"
         packed = any(response.all_headers("content-encoding"))
-        warc.append(_record(kind, record_id, headers, f"{_HTTP}response", head, body, packed=packed))
+        warc.append(_encode_record(kind, record_id, headers, f"{_HTTP}response", head, body, packed=packed))
         length = warc.length - offset
         paired = f"{common}WARC-Concurrent-To: {record_id}"
-        warc.append(_record("request", self._record_id(), paired, f"{_HTTP}request", response.request))
+        warc.append(_encode_record("request", self._record_id(), paired, f"{_HTTP}request", response.request))
         metadata = _metadata(link, response) + fields
-        warc.append(_record("metadata", self._record_id(), paired, _FIELDS, metadata))
+        warc.append(_encode_record("metadata", self._record_id(), paired, _FIELDS, metadata))
         items_at = warc.length if items else 0
         if items:
-            warc.append(_record("metadata", self._record_id(), paired, ROWS_MIME, items))
+            warc.append(_encode_record("metadata", self._record_id(), paired, ROWS_MIME, items))
         cdxj_offset = self._cdxj.length
         seen_as = cdxj_mime(response) if kind == "response" else REVISIT
-        self._cdxj.append(format_line(url, stamp, seen_as, response.status, digest[5:], offset, length, self._name))
+        self._cdxj.append(
+            format_cdxj_line(url, stamp, seen_as, response.status, digest[5:], offset, length, self._name)
+        )
         return StoredRecord(self._name, offset, self._shard << 48 | cdxj_offset, items_at)
 
     def _record_id(self) -> str:
@@ -293,16 +295,16 @@ class WarcWriter:
 
     # -- files
 
-    def _open(self) -> AppendFile:
+    def _current_file(self) -> UnframedLog:
         if self._warc is not None and self._warc.length < self._config.warc_size:
             return self._warc
         if self._warc is not None:
             self._warc.sync()
             self._warc.close()
         self._serial += 1
-        date, stamp = _dates(int(time.time()))
+        date, stamp = _format_dates(int(time.time()))
         self._name = f"{self._config.warc_prefix}-{stamp}-{self._serial:05}-{self._shard}.warc.gz"
-        self._warc = AppendFile(self._directory / self._name, 0)
+        self._warc = UnframedLog(self._directory / self._name, 0)
         lines = [
             f"software: fieldmouse/{__version__}",
             "format: WARC File Format 1.1",
@@ -313,7 +315,7 @@ class WarcWriter:
             lines.append(f"operator: {self._config.contact}")
         headers = f"WARC-Date: {date}\r\nWARC-Filename: {self._name}"
         block = "".join(line + "\r\n" for line in lines).encode()
-        self._warc.append(_record("warcinfo", self._record_id(), headers, _FIELDS, block))
+        self._warc.append(_encode_record("warcinfo", self._record_id(), headers, _FIELDS, block))
         return self._warc
 
     def sync(self) -> None:
@@ -325,7 +327,7 @@ class WarcWriter:
             sync_directory(self._directory)
 
     @property
-    def position(self) -> tuple[int, str, int, int]:
+    def file_positions(self) -> tuple[int, str, int, int]:
         """Serial, name and length of the WARC file, and length of the CDXJ log."""
         return self._serial, self._name, self._warc.length if self._warc else 0, self._cdxj.length
 
@@ -344,7 +346,7 @@ class WarcWriter:
             if b"\n" not in raw:
                 raw = os.pread(self._read_handles[shard], 1 << 17, offset)
         try:
-            return parse_line(raw[: raw.index(b"\n")])
+            return parse_cdxj_line(raw[: raw.index(b"\n")])
         except (ValueError, msgspec.DecodeError):
             return None
 
@@ -360,7 +362,7 @@ def cdxj_log_path(directory: Path, shard: int) -> Path:
     return directory / f"shard-{shard}.cdxj"
 
 
-def _record(
+def _encode_record(
     kind: str, record_id: str, headers: str, mime: str, block: bytes, body: bytes = b"", packed: bool = False
 ) -> bytes:
     """One record as one gzip member; its content is `block` followed by `body`, which may be `packed`."""
@@ -370,10 +372,10 @@ def _record(
     ).encode() + block
     if not packed or not body:
         return isal_zlib.compress(top + body + _END, 1, 31)
-    return _member(top, body + _END)
+    return _partly_compressed_member(top, body + _END)
 
 
-def _member(squeezed: bytes, stored: bytes) -> bytes:
+def _partly_compressed_member(squeezed: bytes, stored: bytes) -> bytes:
     """Gzip member whose first part is compressed and whose second part is stored without compression."""
     stream = isal_zlib.compressobj(1, isal_zlib.DEFLATED, -15)
     parts = [_GZIP, stream.compress(squeezed), stream.flush(isal_zlib.Z_SYNC_FLUSH)]
@@ -387,7 +389,7 @@ def _member(squeezed: bytes, stored: bytes) -> bytes:
     return b"".join(parts)
 
 
-def _plain_head(response: Response, size: int) -> bytes:
+def _head_without_chunking(response: Response, size: int) -> bytes:
     """The response head, adjusted for a body that is no longer chunked."""
     head = response.head
     if response.all_headers("transfer-encoding"):
@@ -404,11 +406,11 @@ def _metadata(link: Request, response: Response) -> bytes:
 
 
 @lru_cache(maxsize=64)
-def _dates(second: int) -> tuple[str, str]:
+def _format_dates(second: int) -> tuple[str, str]:
     moment = time.gmtime(second)
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", moment), time.strftime("%Y%m%d%H%M%S", moment)
 
 
-def _unstamp(stamp: str) -> str:
+def _date_of_timestamp(stamp: str) -> str:
     """The date of a timestamp of 14 digits."""
     return f"{stamp[:4]}-{stamp[4:6]}-{stamp[6:8]}T{stamp[8:10]}:{stamp[10:12]}:{stamp[12:14]}Z"

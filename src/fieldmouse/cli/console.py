@@ -110,7 +110,7 @@ def stdout_to_stderr() -> Iterator[None]:
 
 
 @contextmanager
-def data_stream() -> Iterator[BinaryIO]:
+def stdout_for_data() -> Iterator[BinaryIO]:
     """stdout as a binary file, for data that may not fit in memory."""
     with _reader_may_leave():
         sys.stdout.flush()
@@ -132,11 +132,11 @@ def show_warnings() -> None:
     """Show logged warnings on stderr."""
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, force=True)
     for handler in logging.getLogger().handlers:
-        handler.setFormatter(_Visible())
+        handler.setFormatter(_WarningFormatter())
     logging.getLogger(NOTES_LOGGER).setLevel(logging.INFO)
 
 
-class _Visible(logging.Formatter):
+class _WarningFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         what = "warning" if record.levelno >= logging.WARNING else "note"
         return sanitize(f"{what}: {super().format(record)}", lines=True)
@@ -219,24 +219,24 @@ class ProgressBars:
             live.start()
             return live
 
-        self._display = display
+        self._start_display = display
         self._total = total
         self._done = 0
         self._all = self._bars.add_task("all", total=total, doing=f"0 of {total}", visible=total > 1)
-        self._under_way: dict[str, TaskID] = {}
-        self._live = self._display()
+        self._running_tasks: dict[str, TaskID] = {}
+        self._live = self._start_display()
 
     def show(self, name: str, share: float, doing: str) -> None:
         """Show that the share `share` of task `name` is done, from 0 to 1."""
-        if name not in self._under_way:
-            self._under_way[name] = self._bars.add_task(name, total=1.0, doing=doing)
-        self._bars.update(self._under_way[name], completed=min(1.0, max(0.0, share)), doing=sanitize(doing))
+        if name not in self._running_tasks:
+            self._running_tasks[name] = self._bars.add_task(name, total=1.0, doing=doing)
+        self._bars.update(self._running_tasks[name], completed=min(1.0, max(0.0, share)), doing=sanitize(doing))
         self._live.refresh()
 
     def task_done(self, name: str) -> None:
         """Remove the bar of task `name`, which is done."""
-        if name in self._under_way:
-            self._bars.remove_task(self._under_way.pop(name))
+        if name in self._running_tasks:
+            self._bars.remove_task(self._running_tasks.pop(name))
         self._done += 1
         self._bars.update(self._all, completed=self._done, doing=f"{self._done} of {self._total}")
 
@@ -245,7 +245,7 @@ class ProgressBars:
         """Hide the bars while the block runs, so that it can print lines."""
         self._live.stop()
         yield
-        self._live = self._display()
+        self._live = self._start_display()
 
     def close(self) -> None:
         self._live.stop()

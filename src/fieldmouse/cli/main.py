@@ -40,16 +40,16 @@ class LazyGroup(click.Group):
     def __init__(self, *args: Any, sections: Mapping[str, Commands], plugins: str = "", **kwargs: Any):
         super().__init__(*args, **kwargs)
         self._sections = sections
-        self._own = {name: place for commands in sections.values() for name, (place, _) in commands.items()}
+        self._own_commands = {name: place for commands in sections.values() for name, (place, _) in commands.items()}
         self._plugins = plugins
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return [*self._own, *(name for name, _ in self._added())]
+        return [*self._own_commands, *(name for name, _ in self._plugin_commands())]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name in self._own:
-            return _load(self._own[cmd_name])
-        return next((_load(place) for name, place in self._added() if name == cmd_name), None)
+        if cmd_name in self._own_commands:
+            return _import_command(self._own_commands[cmd_name])
+        return next((_import_command(place) for name, place in self._plugin_commands() if name == cmd_name), None)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -63,23 +63,23 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        added = [(name, _load(place).get_short_help_str(80)) for name, place in self._added()]
+        added = [(name, _import_command(place).get_short_help_str(80)) for name, place in self._plugin_commands()]
         last = list(self._sections)[-1]
         for title, commands in self._sections.items():
             rows = [(name, line) for name, (_, line) in commands.items()] + (added if title == last else [])
             with formatter.section(title):
                 formatter.write_dl(rows)
 
-    def _added(self) -> Iterator[tuple[str, str]]:
+    def _plugin_commands(self) -> Iterator[tuple[str, str]]:
         if self._plugins:
             from importlib.metadata import entry_points  # slow to import
 
             for point in sorted(entry_points(group=self._plugins), key=lambda point: point.name):
-                if point.name not in self._own:
+                if point.name not in self._own_commands:
                     yield point.name, point.value
 
 
-def _load(place: str) -> click.Command:
+def _import_command(place: str) -> click.Command:
     module, _, name = place.partition(":")
     command: click.Command = getattr(import_module(module), name)
     return command

@@ -31,19 +31,19 @@ class RenamedOption(click.Option):
     """Option that is also understood under its old name, and its variable under the old one."""
 
     @property
-    def _former(self) -> click.Option:
+    def _former_option(self) -> click.Option:
         old = next(old for old, new in old_spellings.OPTIONS.items() if new in self.opts)
         return click.Option([old], is_flag=self.is_flag, multiple=self.multiple)
 
     def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
         super().add_to_parser(parser, ctx)
-        self._former.add_to_parser(parser, ctx)
+        self._former_option.add_to_parser(parser, ctx)
 
     def consume_value(self, ctx: click.Context, opts: Mapping[str, Any]) -> Any:
-        former = self._former
+        former = self._former_option
         if former.name in opts:
             if self.name in opts:
-                raise old_spellings.both_given(former.opts[0], self.opts[0])
+                raise old_spellings.both_spellings_error(former.opts[0], self.opts[0])
             opts = {**opts, self.name: opts[former.name]}
         return super().consume_value(ctx, opts)
 
@@ -52,7 +52,7 @@ class RenamedOption(click.Option):
         for old, new in old_spellings.VARIABLES.items():
             if new == self.envvar and os.environ.get(old):
                 if value is not None:
-                    raise old_spellings.both_given(old, new)
+                    raise old_spellings.both_spellings_error(old, new)
                 return os.environ[old]
         return value
 
@@ -200,7 +200,7 @@ def split_settings(given: RequestOptions, **more: object) -> tuple[dict[str, obj
     """Settings given by named options, with `more` of them, and those given by `--set`."""
     named = {**given, **more}
     words = {word: named.get(word) or None for word in KEYWORD_SETTINGS}
-    return words, old_spellings.renamed(parse_set_options(given["changes"]))
+    return words, old_spellings.with_present_names(parse_set_options(given["changes"]))
 
 
 def parse_set_options(words: Iterable[str]) -> dict[str, str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from fieldmouse.cli import console
 from fieldmouse.cluster.client.identity import resume_command
-from fieldmouse.config.sections import RefreshOrder
+from fieldmouse.config.sections import RefreshOptions
 from fieldmouse.config.settings_file import Settings
 from fieldmouse.errors import shell_quoted
 from fieldmouse.formatting import format_count
@@ -51,27 +51,27 @@ class ProgressLine:
     def line(self, reading: LiveStats) -> str:
         count, dropped = console.format_number, reading.dropped + reading.obsolete
         if self._polls:
-            return self._line_of_polls(reading, self._first or reading)
+            return self._refresh_line(reading, self._first or reading)
         hosts = f"{format_count(reading.front, 'host')} held" if self._network else format_count(reading.hosts, "host")
         return (
             f"{format_count(reading.pages, 'page')}  {count(self._speed())}/s  {hosts}"
             f" ({count(reading.ready)} ready)  buffer {reading.buffered}  fetching {reading.robots}"
             f"  waiting {count(reading.waiting)}{' for all' * self._network}  failed {count(reading.failed)}"
             + (f"  dropped {count(dropped)}" if dropped else "")
-            + _rest(reading)
+            + _idle_text(reading)
         )
 
-    def _line_of_polls(self, reading: LiveStats, first: LiveStats) -> str:
+    def _refresh_line(self, reading: LiveStats, first: LiveStats) -> str:
         count, polls = console.format_number, reading.polls - first.polls
         changed, gone = reading.changed - first.changed, reading.gone - first.gone
         useful = f"  {(changed + gone) / polls:.0%} useful" if polls else ""
         return (
-            f"{format_count(polls, 'poll')}  {self._pace()}{useful}"
+            f"{format_count(polls, 'poll')}  {self._poll_rate_text()}{useful}"
             f"  changed {count(changed)}  gone {count(gone)}  new {count(reading.seen - first.seen)}"
-            f"  in flight {count(reading.polling)}  fetching {reading.robots}" + _rest(reading)
+            f"  in flight {count(reading.polling)}  fetching {reading.robots}" + _idle_text(reading)
         )
 
-    def _pace(self) -> str:
+    def _poll_rate_text(self) -> str:
         """Rate of polls, with the budget if there is one."""
         speed = self._speed()
         if self._budget is None:
@@ -87,7 +87,7 @@ class ProgressLine:
             self._live.close()
 
 
-def _rest(reading: LiveStats) -> str:
+def _idle_text(reading: LiveStats) -> str:
     """What an idle crawl waits for; "" if the next request is due within a second."""
     seconds = reading.next_at - reading.at
     if seconds < 1.0:
@@ -103,7 +103,7 @@ def budget_text(seconds: float | None) -> str:
     return "no rate limit" if seconds is None else console.format_rate(1 / seconds)
 
 
-def first_line(settings: Settings, directory: str, order: RefreshOrder | None) -> str:
+def first_line(settings: Settings, directory: str, order: RefreshOptions | None) -> str:
     """First line of output: the task, the directory and the user agent."""
     agent = settings.crawl.user_agent
     if order is None:
@@ -112,7 +112,7 @@ def first_line(settings: Settings, directory: str, order: RefreshOrder | None) -
     return f"refreshing `{directory}` as {agent}: {how}, {budget_text(settings.refresh.budget)}"
 
 
-def print_summary(summary: Summary, settings: Settings, directory: str, order: RefreshOrder | None = None) -> None:
+def print_summary(summary: Summary, settings: Settings, directory: str, order: RefreshOptions | None = None) -> None:
     """Print the summary of a crawl and a hint for the next command."""
     count = console.format_number
     if summary.refreshed is not None:
@@ -155,7 +155,7 @@ def print_summary(summary: Summary, settings: Settings, directory: str, order: R
             f"all agents together: {format_count(summary.whole.pages, 'page')},"
             f" {format_count(summary.whole.seen, 'URL')} seen, {count(summary.whole.waiting)} waiting"
         )
-    console.message(_ending(summary, settings))
+    console.message(_ending_text(summary, settings))
     if summary.exit in (3, 130) and summary.whole is not None:
         again = resume_command(Path(directory))
         limit = {StoppedBy.PAGE_LIMIT: "--pages N", StoppedBy.TIME_LIMIT: "--time T"}.get(summary.stopped_by)
@@ -184,7 +184,7 @@ def print_summary(summary: Summary, settings: Settings, directory: str, order: R
         console.hint(f"once the failed hosts are reachable again, run `{again} --retry-failed`")
 
 
-def _ending(summary: Summary, settings: Settings) -> str:
+def _ending_text(summary: Summary, settings: Settings) -> str:
     waiting = f"{format_count(summary.waiting, 'URL')} {'is' if summary.waiting == 1 else 'are'} waiting"
     match summary.stopped_by:
         case StoppedBy.NOTHING:

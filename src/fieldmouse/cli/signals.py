@@ -53,7 +53,7 @@ class StopSignals:
             for number in STOP_SIGNALS:
                 # `nohup` ignores SIGHUP, and that must stay so.
                 if number is not signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
-                    self._before[number] = signal.signal(number, self._received)
+                    self._before[number] = signal.signal(number, self._on_signal)
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -77,23 +77,23 @@ class StopSignals:
         self._soon = self._hurry = None
         self._over = True
 
-    def _received(self, number: int, frame: FrameType | None) -> None:
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
         now, before = time.monotonic(), self._heard_at
         if self.stop_requested and now - before < DUPLICATE_SIGNAL_SECONDS:
             return
         self._heard_at = now
-        answer = self._second if self.stop_requested else self._first
+        answer = self._on_second_signal if self.stop_requested else self._on_first_signal
         self.stop_requested = True
         if self._soon is not None:
             self._soon(answer)  # not here: the signal may interrupt a print
         else:
             answer()
 
-    def _first(self) -> None:
+    def _on_first_signal(self) -> None:
         if not self._over:
             self._say(f"stopping: {self._stop()}; repeat to stop at once")
 
-    def _second(self) -> None:
+    def _on_second_signal(self) -> None:
         self._say("stopped at once; nothing is lost: the next run fetches the last pages again")
         # A third signal kills the process without a message.
         for number in self._before:

@@ -82,7 +82,7 @@ PAGE_KIND = "page"
 
 
 @dataclass(frozen=True, slots=True)
-class PageReservation:
+class ReservationRequest:
     """Request for a reservation. All numbers are absolute, so repeating it changes nothing."""
 
     limit: int  # pages of the whole crawl
@@ -100,16 +100,16 @@ class PageCount:
     calm: bool
 
 
-def compute_reservation(ask: PageReservation, *, booked: int, others: int, agents: int, calm: bool) -> int:
+def compute_reservation(ask: ReservationRequest, *, booked: int, others: int, agents: int, calm: bool) -> int:
     """Compute a reservation.
 
     `others` is reserved for the other agents; `agents` counts the living agents with the caller.
 
-    >>> compute_reservation(PageReservation(100, keep=3, want=20), booked=40, others=10, agents=2, calm=False)
+    >>> compute_reservation(ReservationRequest(100, keep=3, want=20), booked=40, others=10, agents=2, calm=False)
     14
-    >>> compute_reservation(PageReservation(100, keep=3, want=20), booked=85, others=12, agents=2, calm=False)
+    >>> compute_reservation(ReservationRequest(100, keep=3, want=20), booked=85, others=12, agents=2, calm=False)
     3
-    >>> compute_reservation(PageReservation(100, keep=0, want=20), booked=40, others=58, agents=9, calm=False)
+    >>> compute_reservation(ReservationRequest(100, keep=0, want=20), booked=40, others=58, agents=9, calm=False)
     1
     """
     free = ask.limit - booked - ask.acked_elsewhere - others - ask.keep
@@ -119,7 +119,7 @@ def compute_reservation(ask: PageReservation, *, booked: int, others: int, agent
 
 
 @dataclass(frozen=True, slots=True)
-class RetryBatch:
+class RequeueBatch:
     """Failed outcomes of one host that an agent retries: keys with rows, and the kind of each outcome."""
 
     host: Host
@@ -251,7 +251,7 @@ class AddressReply:
 
 
 @dataclass(frozen=True, slots=True)
-class AckedKeys:
+class LeaseAck:
     """URLs of one lease whose outcomes are durable."""
 
     lease: LeaseId
@@ -263,12 +263,12 @@ class AckedKeys:
 class AckBatch:
     """Batch of outcomes that an agent acknowledges in one call."""
 
-    acks: Sequence[AckedKeys]
+    acks: Sequence[LeaseAck]
     urls: bytes = b""  # URLs of all keys in order (`rows.pack_urls`), to fetch again if the agent is lost
     number: int = 0  # grows with each batch of an agent; 0 for a batch that need not be tracked
 
 
-class AgentStatus(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
+class AgentReport(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
     """Figures that an agent sends with each heartbeat. Fields missing in an older message get defaults."""
 
     backlog: float = 0.0  # seconds of waiting work, in the balancer's unit
@@ -294,13 +294,13 @@ class ListedAgent:
     incarnation: int
     alive: bool
     draining: bool
-    status: bytes  # an encoded `AgentStatus` (`decoding.decode_agent_status`)
+    status: bytes  # an encoded `AgentReport` (`decoding.decode_agent_status`)
     heartbeat_age: float  # seconds since its last heartbeat
     host_count: int = 0  # number of hosts that it holds
 
 
 @dataclass(frozen=True, slots=True)
-class StrandedHosts:
+class UnqueuedHosts:
     """Hosts with waiting URLs that cannot be granted to any agent: `lease_hosts` repairs this fault."""
 
     count: int = 0
@@ -323,10 +323,10 @@ class CrawlTotals:
 
 
 @dataclass(frozen=True, slots=True)
-class Heartbeat:
+class HeartbeatRequest:
     """Sign of life of an agent. It is recorded only if the coordinator knows the heartbeat `since`."""
 
-    status: bytes  # an encoded `AgentStatus`
+    status: bytes  # an encoded `AgentReport`
     lease_seconds: float  # seconds for which the agent keeps its leases
     list_after: str = ""  # list the agents after this one by name, starting over at the end, if there are many
     number: int = 0  # grows with each heartbeat of an agent; 0 for none
@@ -377,7 +377,7 @@ class Coordinator(Protocol):
     async def check_heartbeat_known(self, since: HeartbeatMark) -> None:
         """Raise `CoordinatorDataLost` if the heartbeat is unknown: the server has an old copy of its data."""
 
-    async def heartbeat(self, name: AgentId, beat: Heartbeat) -> HeartbeatReply:
+    async def heartbeat(self, name: AgentId, beat: HeartbeatRequest) -> HeartbeatReply:
         """Send a heartbeat: `name` keeps its leases. Overdue agents are fenced."""
 
     async def add_scope_pages(self, urls: Sequence[Url]) -> None:
@@ -443,10 +443,10 @@ class Coordinator(Protocol):
         before are not rejected.
         """
 
-    async def retry_failed(self, name: AgentId, taken: RetryBatch) -> int:
+    async def retry_failed(self, name: AgentId, taken: RequeueBatch) -> int:
         """Let these URLs wait again; returns their number. 0 if this part was received before."""
 
-    async def reserve_pages(self, name: AgentId, ask: PageReservation) -> int:
+    async def reserve_pages(self, name: AgentId, ask: ReservationRequest) -> int:
         """Set the reservation of `name` and return it: at least what it keeps, at most what it wants.
 
         When few pages are left, an agent gets at most its share of half of them, so that no agent takes
@@ -454,7 +454,7 @@ class Coordinator(Protocol):
         the reservations of other agents, which renew them now.
         """
 
-    async def count_pages(self) -> PageCount:
+    async def count_acked_pages(self) -> PageCount:
         """Pages acknowledged on this server."""
 
     async def quarantine(self, name: AgentId, damaged: Mapping[LeaseId, Sequence[DamagedField]]) -> int:
@@ -478,7 +478,7 @@ class Coordinator(Protocol):
     async def totals(self) -> CrawlTotals:
         """Read the current totals; for callers that are not agents."""
 
-    async def stranded_hosts(self) -> StrandedHosts:
+    async def unqueued_hosts(self) -> UnqueuedHosts:
         """Hosts that cannot be granted to any agent.
 
         Reads all hosts only if URLs wait and no host is available.
@@ -509,7 +509,7 @@ class Coordinator(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class RestoredHost:
+class HostOutcomes:
     """URLs of one host that have outcomes: keys, and the kind of each outcome."""
 
     host: Host
@@ -539,7 +539,7 @@ class CrawlRebuilder(Protocol):
         """Remove the crawl completely, whatever state it is in."""
 
     async def restore_outcomes(
-        self, name: AgentId, hosts: Sequence[RestoredHost], urls: bytes = b"", *, bounded: bool = False
+        self, name: AgentId, hosts: Sequence[HostOutcomes], urls: bytes = b"", *, bounded: bool = False
     ) -> int:
         """Restore outcomes of an agent, by its last start; returns how many of them were new.
 
@@ -559,7 +559,7 @@ class CrawlRebuilder(Protocol):
     async def totals(self) -> CrawlTotals:
         """Totals restored up to now."""
 
-    async def publish(self, lease: float, delay: float, age: float = 0.0) -> None:
+    async def publish_crawl(self, lease: float, delay: float, age: float = 0.0) -> None:
         """Make the crawl visible. It is calm for as long as an agent may still visit a host, plus a delay.
 
         `age` is the number of seconds since the crawl was created on the lost server.

@@ -34,7 +34,7 @@ from msgspec.structs import astuple
 
 from fieldmouse.cluster.coordinator import (
     DATA_FORMAT,
-    AgentStatus,
+    AgentReport,
     CrawlSpec,
     DamagedField,
     HostPayload,
@@ -95,7 +95,7 @@ class DamagedValue(ValueError):
 
 def check_bytes(value: Any, field: str, most: int) -> bytes:
     if not isinstance(value, bytes):
-        raise DamagedValue(field, f"it is {_kind(value)} instead of bytes")
+        raise DamagedValue(field, f"it is {_type_name(value)} instead of bytes")
     if len(value) > most:
         raise DamagedValue(field, f"it has {len(value):,} bytes, and {most:,} is the limit")
     return value
@@ -113,9 +113,9 @@ def decode_int(value: Any, field: str, least: int = 0, most: int = MOST_NUMBER) 
     if isinstance(value, bytes) and len(value) <= 20 and re.fullmatch(rb"-?[0-9]+", value):
         value = int(value)
     if not isinstance(value, int) or isinstance(value, bool):
-        raise DamagedValue(field, f"it is {_kind(value)} instead of a number")
+        raise DamagedValue(field, f"it is {_type_name(value)} instead of a number")
     if not least <= value <= most:
-        raise DamagedValue(field, f"it is {_shown(value)}, and {least:,} to {most:,} is possible")
+        raise DamagedValue(field, f"it is {_format_number(value)}, and {least:,} to {most:,} is possible")
     return value
 
 
@@ -130,7 +130,7 @@ def decode_bool(value: Any, field: str) -> bool:
 
 def check_list(value: Any, field: str, most: int, exactly: int | None = None) -> list[Any]:
     if not isinstance(value, list):
-        raise DamagedValue(field, f"it is {_kind(value)} instead of a list")
+        raise DamagedValue(field, f"it is {_type_name(value)} instead of a list")
     if len(value) > most or (exactly is not None and len(value) != exactly):
         raise DamagedValue(field, f"it has {len(value):,} items instead of {exactly or most:,}")
     return value
@@ -165,13 +165,13 @@ def decode_agent_name(value: Any, field: str = "agent") -> str:
     return name
 
 
-def _kind(value: Any) -> str:
+def _type_name(value: Any) -> str:
     return {"NoneType": "missing", "bytes": "text", "int": "a number", "list": "a list"}.get(
         type(value).__name__, type(value).__name__
     )
 
 
-def _shown(value: int) -> str:
+def _format_number(value: int) -> str:
     return f"{value:,}" if -(10**20) < value < 10**20 else "a number of many digits"
 
 
@@ -192,7 +192,7 @@ def decompress(value: Any, field: str, most: int) -> bytes:
         raise DamagedValue(field, f"it cannot be unpacked ({trouble})") from None
 
 
-def _decoded(decode: Callable[[bytes], T], value: bytes, field: str) -> T:
+def _decode_checked(decode: Callable[[bytes], T], value: bytes, field: str) -> T:
     """Decode with msgspec, whose own limits end in these errors."""
     try:
         return decode(value)
@@ -201,17 +201,17 @@ def _decoded(decode: Callable[[bytes], T], value: bytes, field: str) -> T:
         raise DamagedValue(field, why) from None
 
 
-def _number(value: float, field: str, least: float = 0.0, most: float = MOST_SECONDS) -> None:
+def _check_number(value: float, field: str, least: float = 0.0, most: float = MOST_SECONDS) -> None:
     if not isfinite(value) or not least <= value <= most:
         raise DamagedValue(field, f"it is {value:g}, and {least:g} to {most:g} is possible")
 
 
 def _check_numbers(value: msgspec.Struct, what: str, names: Sequence[str], most: float = MOST_SECONDS) -> None:
     for name in names:
-        _number(getattr(value, name), f"{what} ({name})", 0.0, most)
+        _check_number(getattr(value, name), f"{what} ({name})", 0.0, most)
 
 
-def _length(value: str | bytes | Sequence[object], field: str, most: int) -> None:
+def _check_length(value: str | bytes | Sequence[object], field: str, most: int) -> None:
     if len(value) > most:
         raise DamagedValue(field, f"its length is {len(value):,}, and {most:,} is the limit")
 
@@ -221,14 +221,14 @@ def _length(value: str | bytes | Sequence[object], field: str, most: int) -> Non
 
 def block_keys(value: Any) -> list[int]:
     """Keys in a block of rows without the excluded ones; does not read the rows."""
-    keys, excluded, _, _ = _head(check_bytes(value, "rows", MOST_BLOCK))
+    keys, excluded, _, _ = _read_block_header(check_bytes(value, "rows", MOST_BLOCK))
     return [key for key in keys if key not in excluded]
 
 
 def block_rows(value: Any) -> list[Row]:
     """Rows of a block, in order, without the excluded ones (`lua/rows.lua` has the layout)."""
     blob = check_bytes(value, "rows", MOST_BLOCK)
-    keys, excluded, kind, start = _head(blob)
+    keys, excluded, kind, start = _read_block_header(blob)
     body = decompress(blob[start:], "rows", MOST_BLOCK) if kind == PACKED else blob[start:]
     rows: list[Row] = []
     at = 0
@@ -247,20 +247,20 @@ def block_rows(value: Any) -> list[Row]:
     return rows
 
 
-def _head(blob: bytes) -> tuple[tuple[int, ...], frozenset[int], bytes, int]:
+def _read_block_header(blob: bytes) -> tuple[tuple[int, ...], frozenset[int], bytes, int]:
     """Keys of a block, the excluded keys, its kind, and the offset of its rows."""
     at, excluded = 0, frozenset[int]()
     if blob[:1] == EXCLUDING:
-        keys, at = _keys_at(blob, 5)
+        keys, at = _read_keys_at(blob, 5)
         excluded = frozenset(keys)
     kind = blob[at : at + 1]
     if kind not in (RAW, PACKED) or not kind:
         raise DamagedValue("rows", "it is no block of rows")
-    keys, at = _keys_at(blob, at + 1)
+    keys, at = _read_keys_at(blob, at + 1)
     return keys, excluded, kind, at
 
 
-def _keys_at(blob: bytes, at: int) -> tuple[tuple[int, ...], int]:
+def _read_keys_at(blob: bytes, at: int) -> tuple[tuple[int, ...], int]:
     if at + 4 > len(blob):
         raise DamagedValue("rows", "it is cut short")
     (many,) = _count.unpack_from(blob, at)
@@ -275,7 +275,7 @@ _link = msgspec.msgpack.Decoder(Request)
 
 def decode_row(row: bytes, host: Host, now: float) -> Request:
     """Row of a host as a request (see `rows.encode_row`): a URL of that host that can be fetched."""
-    link = _decoded(_link.decode, check_bytes(row, "row", MOST_ROW), "row")
+    link = _decode_checked(_link.decode, check_bytes(row, "row", MOST_ROW), "row")
     if not link.url.startswith("/") or not _URL.fullmatch(link.url):
         raise DamagedValue("row", f"`{link.url[:80]}` is no path of a URL")
     url = Url(host + link.url)
@@ -285,7 +285,7 @@ def decode_row(row: bytes, host: Host, now: float) -> Request:
     _check_numbers(link, "row", ("seen_at", "not_before"))
     if not 0 <= link.simhash < _WRAP:
         raise DamagedValue("row (simhash)", "it is out of range")
-    _length(link.trail, "row (trail)", 256)
+    _check_length(link.trail, "row (trail)", 256)
     via = host + link.via if link.via.startswith("/") else link.via
     wait = now + link.not_before if link.not_before else 0.0
     return msgspec.structs.replace(link, url=url, via=via, not_before=wait)
@@ -296,7 +296,7 @@ _urls = msgspec.msgpack.Decoder(list[str])
 
 def decode_urls(packed: Any) -> list[str]:
     """URLs as packed by `rows.pack_urls`."""
-    return _decoded(_urls.decode, decompress(packed, "URLs", MOST_BATCH_URLS), "URLs")
+    return _decode_checked(_urls.decode, decompress(packed, "URLs", MOST_BATCH_URLS), "URLs")
 
 
 # -- state of a host
@@ -309,7 +309,7 @@ def decode_host_state(value: Any) -> HostState:
     """State that an agent noted for the next holder of a host; the default if it is empty."""
     if not value:
         return HostState()
-    state = _decoded(_state.decode, check_bytes(value, "state", MOST_STATE), "state")
+    state = _decode_checked(_state.decode, check_bytes(value, "state", MOST_STATE), "state")
     if state.address:
         try:
             ipaddress.ip_address(state.address)
@@ -317,9 +317,9 @@ def decode_host_state(value: Any) -> HostState:
             raise DamagedValue("state (address)", f"`{state.address[:60]}` is no address") from None
     _check_numbers(state, "state", ("ready_at", "address_ready_at", "crawl_delay"))
     _check_numbers(state, "state", ("failures", "pages", "put_off"), MOST_NUMBER)
-    _length(state.unreached, "state (unreached)", 1024)
+    _check_length(state.unreached, "state (unreached)", 1024)
     for note in state.unreached:
-        _number(note.until, "state (unreached)")
+        _check_number(note.until, "state (unreached)")
     return state
 
 
@@ -330,18 +330,18 @@ def check_policy_data(value: Any) -> bytes:
     """Data of a balance policy about a host, unchanged if that policy can read it."""
     if not value:
         return b""
-    row = _decoded(_trips.decode, check_bytes(value, "learned", MOST_STATE), "learned")
+    row = _decode_checked(_trips.decode, check_bytes(value, "learned", MOST_STATE), "learned")
     if not len(row.agents) == len(row.mean) == len(row.variance) <= MOST_AGENTS:
         raise DamagedValue("learned", "its lists differ in length, or are too long")
     if len({*row.agents}) != len(row.agents):
         raise DamagedValue("learned", "an agent is in it twice")
     least = 1e-12 if row.kind == "trips" else 0.0  # their logarithm is taken
     for number in row.mean:
-        _number(number, "learned (mean)", least, 1e12)
+        _check_number(number, "learned (mean)", least, 1e12)
     for number in row.variance:
-        _number(number, "learned (variance)", 0.0, 1e15)
+        _check_number(number, "learned (variance)", 0.0, 1e15)
     for number in (row.usual, row.visits, row.complaints):
-        _number(number, "learned", 0.0, 1e12)
+        _check_number(number, "learned", 0.0, 1e12)
     return bytes(value)
 
 
@@ -370,22 +370,22 @@ def decode_or_report(decode: Callable[[Any], T], value: Any, default: T, field: 
 # -- agents and crawls
 
 
-_advert = msgspec.msgpack.Decoder(AgentStatus)
+_advert = msgspec.msgpack.Decoder(AgentReport)
 
 
-def decode_agent_status(value: Any) -> AgentStatus:
+def decode_agent_status(value: Any) -> AgentReport:
     """Status figures of an agent."""
-    return _advert_in(check_bytes(value, "advert", MOST_STATUS))
+    return _decode_status_cached(check_bytes(value, "advert", MOST_STATUS))
 
 
 @lru_cache(maxsize=256)
-def _advert_in(value: bytes) -> AgentStatus:
-    advert = _decoded(_advert.decode, value, "advert")
+def _decode_status_cached(value: bytes) -> AgentReport:
+    advert = _decode_checked(_advert.decode, value, "advert")
     _check_numbers(advert, "advert", ("backlog", "speed", "rss_mb", "pages_per_second", "load"), 1e15)
-    _number(advert.price, "advert (price)", -1e6, 1e6)
+    _check_number(advert.price, "advert (price)", -1e6, 1e6)
     _check_numbers(advert, "advert", ("pages", "robots", "polls"), MOST_NUMBER)
-    _length(advert.machine, "advert (machine)", 512)
-    _length(advert.directory, "advert (directory)", 8192)
+    _check_length(advert.machine, "advert (machine)", 512)
+    _check_length(advert.directory, "advert (directory)", 8192)
     return advert
 
 
@@ -404,10 +404,10 @@ def decode_crawl_spec(value: Any, label: str) -> CrawlSpec:
     The format is checked first: a newer one may differ in everything else.
     """
     encoded = check_bytes(value, "charter", MOST_SPEC)
-    header = _decoded(_format.decode, encoded, "charter")
+    header = _decode_checked(_format.decode, encoded, "charter")
     if DATA_FORMAT < header.format < MOST_NUMBER:
         raise newer_format_error(label, header.format, header.made_by[:100])
-    charter = _decoded(_charter.decode, encoded, "charter")
+    charter = _decode_checked(_charter.decode, encoded, "charter")
     if not 0 <= charter.key_seed < 1 << 63 or not 0 <= charter.place < 1 << 16:
         raise DamagedValue("charter", "a number is out of range")
     for seed in charter.seeds:
@@ -416,7 +416,7 @@ def decode_crawl_spec(value: Any, label: str) -> CrawlSpec:
     if not all(text.isprintable() for text in (*charter.servers, charter.made_by)):
         raise DamagedValue("charter", "a text is not printable")
     for server in charter.servers:
-        _length(server, "charter (servers)", 1024)
+        _check_length(server, "charter (servers)", 1024)
     return charter
 
 
@@ -439,13 +439,13 @@ def encode_row(link: Request, host: Host, now: float) -> bytes:
         return _encode((url, link.depth, via, link.kind, link.seen_at))
     wait = max(0.0, link.not_before - now) if link.not_before else 0.0
     bare = msgspec.structs.replace(link, url=url, via=via, not_before=wait)
-    row = _without_tail(bare)
+    row = _encode_without_defaults(bare)
     if len(row) > _MOST_ROW:  # readers reject it: how the URL was found is worth less than the URL
-        row = _without_tail(msgspec.structs.replace(bare, via="", trail=(), etag="", last_modified=""))
+        row = _encode_without_defaults(msgspec.structs.replace(bare, via="", trail=(), etag="", last_modified=""))
     return row
 
 
-def _without_tail(link: Request) -> bytes:
+def _encode_without_defaults(link: Request) -> bytes:
     fields = astuple(link)
     length = len(fields)
     while fields[length - 1] == _DEFAULTS[length - 1]:

@@ -12,7 +12,7 @@ from msgspec.structs import asdict, replace
 
 from fieldmouse.config.settings_file import Settings
 from fieldmouse.import_string import import_path
-from fieldmouse.plugins.runner import PluginNames
+from fieldmouse.plugins.runner import PluginConfig
 from fieldmouse.policy.noise_rules import NoiseRules
 from fieldmouse.policy.scope import NO_TRAP_RULES, Scope, SiteLimits, TrapRules
 from fieldmouse.url import Url, parse
@@ -37,14 +37,14 @@ def traps_of(settings: Settings) -> TrapRules:
 
 
 def noise_of(settings: Settings) -> NoiseRules:
-    return NoiseRules.of(**asdict(settings.noise))
+    return NoiseRules.from_texts(**asdict(settings.noise))
 
 
-def plugins_of(settings: Settings) -> PluginNames:
+def plugins_of(settings: Settings) -> PluginConfig:
     """The plug-ins in the settings; if workers load any, with this process's module search path."""
     asked = settings.plugins
     path = import_path() if asked.extract or asked.admit or asked.readers else ()
-    return PluginNames(asked.extract, asked.admit, asked.readers, asked.sign, asked.patience, asked.items, path)
+    return PluginConfig(asked.extract, asked.admit, asked.readers, asked.sign, asked.patience, asked.items, path)
 
 
 class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,5 +71,5 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
     generation: int = 24 << 20  # bytes of text after which a shard's index begins a new generation
     store_text: bool = True  # keep the text in the index, for snippets
     revisits: bool = True  # write revisit records for unchanged pages
-    plugins: PluginNames = PluginNames()
+    plugins: PluginConfig = PluginConfig()
     noise: NoiseRules = NoiseRules()  # parts of a page to ignore when it is compared

@@ -34,14 +34,14 @@ def is_reference(value: str) -> bool:
     return _ELSEWHERE.fullmatch(value) is not None
 
 
-def _hidden(value: Any) -> str:
+def _read_secret_reference(value: Any) -> str:
     """Read the place of a secret. No error shows the value, because it may be the secret itself."""
     if value != "" and (not isinstance(value, str) or not is_reference(value)):
         raise UsageError("a secret does not belong in the settings", _PLACE)
     return str(value)
 
 
-def _target(value: Any) -> str:
+def _read_webhook_url(value: Any) -> str:
     """Read a URL of the user. It may hold a secret, so no error shows it."""
     if not isinstance(value, str) or not value.isprintable():
         raise UsageError("this is no URL", "it begins with http:// or https://")
@@ -50,7 +50,7 @@ def _target(value: Any) -> str:
     return value
 
 
-def _blanked(value: str) -> str:
+def _without_secret(value: str) -> str:
     return value if not value or is_reference(value) else BLANK
 
 
@@ -68,10 +68,10 @@ def _change_kinds(value: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys(values.list_of(values.choice(*CHANGE_KINDS).read, "").read(value)))
 
 
-def _hidden_each(value: Any) -> tuple[str, ...]:
+def _read_secret_references(value: Any) -> tuple[str, ...]:
     if not isinstance(value, list | tuple):
         raise UsageError("this is no list", f"each of its texts must be hidden: {_PLACE}")
-    return tuple(_hidden(text) for text in value)
+    return tuple(_read_secret_reference(text) for text in value)
 
 
 def _list_matching(pattern: str, accepts: str) -> ValueKind:
@@ -83,14 +83,14 @@ _hosts = _list_matching(
     r"(\*\.)?[^\s*/:]+|\[[0-9A-Fa-f:.]+\]", 'a list of names, such as ["example.org", "*.example.org"]'
 )
 _addresses = _list_matching(_ADDRESS, 'a list of addresses, such as ["you@example.org"]')
-_services = replace(values.TEXTS, accepts='a list of places, such as ["env:NAME"]', read=_hidden_each)
+_services = replace(values.TEXTS, accepts='a list of places, such as ["env:NAME"]', read=_read_secret_references)
 _address = values.text_matching(rf"({_ADDRESS})?", 'an address, such as "fieldmouse@example.org"')
 _server = values.text_matching(
     rf"({_SERVER})?",
     '"smtp://HOST[:PORT]" (STARTTLS), "smtps://HOST[:PORT]" (TLS) or "smtp+plain://HOST[:PORT]" (neither)',
 )
-_place = ValueKind("a URL, or where to find it", _target, values.TEXT.write, without_secrets=_blanked)
-_secret = ValueKind("where to find a secret", _hidden, values.TEXT.write)
+_place = ValueKind("a URL, or where to find it", _read_webhook_url, values.TEXT.write, without_secrets=_without_secret)
+_secret = ValueKind("where to find a secret", _read_secret_reference, values.TEXT.write)
 
 
 class NotifySection(Section, frozen=True):

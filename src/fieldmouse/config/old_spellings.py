@@ -27,7 +27,7 @@ VARIABLES = {"FIELDMOUSE_BOARD": "FIELDMOUSE_COORDINATOR"}
 ARGUMENTS = {"robots": "concurrency"}
 
 
-def setting(name: str) -> str:
+def present_setting_name(name: str) -> str:
     """Present name of a setting or section.
 
     >>> setting("robots.count"), setting("robots.keep_alive"), setting("board"), setting("crawl.pages")
@@ -37,7 +37,9 @@ def setting(name: str) -> str:
     return KEYS.get(name) or SECTIONS.get(section, section) + dot + key
 
 
-def renamed(given: Mapping[str, object], name_of: Callable[[str], str] = setting, where: str = "") -> dict[str, object]:
+def with_present_names(
+    given: Mapping[str, object], name_of: Callable[[str], str] = present_setting_name, where: str = ""
+) -> dict[str, object]:
     """`given` under present names; two spellings of one name raise `SettingsError`."""
     values: dict[str, object] = {}
     spelt: dict[str, str] = {}
@@ -45,18 +47,18 @@ def renamed(given: Mapping[str, object], name_of: Callable[[str], str] = setting
         present = name_of(name)
         if present in spelt:
             old, new = sorted((spelt[present], name), key=lambda each: each == present)
-            raise both_given(old, new, where)
+            raise both_spellings_error(old, new, where)
         spelt[present], values[present] = name, value
     return values
 
 
-def both_given(old: str, new: str, where: str = "") -> SettingsError:
+def both_spellings_error(old: str, new: str, where: str = "") -> SettingsError:
     """Error about two spellings of one thing, given at once."""
     place = f" in `{where}`" if where else ""
     return SettingsError(f"`{old}` and `{new}`{place} are two names of the same thing", f"keep only `{new}`")
 
 
-def renamed_tables(tables: Mapping[str, object], where: str) -> Mapping[str, object]:
+def sections_with_present_names(tables: Mapping[str, object], where: str) -> Mapping[str, object]:
     """Sections of a settings file under present names; an old section is merged into the present one.
 
     >>> renamed_tables({"robots": {"count": 4}, "fetch": {"keep_alive": "5s"}}, "fieldmouse.toml")
@@ -67,16 +69,16 @@ def renamed_tables(tables: Mapping[str, object], where: str) -> Mapping[str, obj
         if isinstance(former, dict) and isinstance(present, dict):
             named = {f"{old}.{key}": value for key, value in former.items()}
             named |= {f"{new}.{key}": value for key, value in present.items()}
-            merged = {name.partition(".")[2]: value for name, value in renamed(named, where=where).items()}
+            merged = {name.partition(".")[2]: value for name, value in with_present_names(named, where=where).items()}
             tables = {section: table for section, table in tables.items() if section != old} | {new: merged}
     return tables
 
 
-def old_arguments(function: F) -> F:
+def accept_old_arguments(function: F) -> F:
     """Let `function` take old keyword arguments too; its signature shows the present ones only."""
 
     @functools.wraps(function)
     def call(*args: object, **given: object) -> object:
-        return function(*args, **renamed(given, lambda name: ARGUMENTS.get(name, name)))
+        return function(*args, **with_present_names(given, lambda name: ARGUMENTS.get(name, name)))
 
     return cast(F, call)

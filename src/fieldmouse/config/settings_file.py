@@ -70,7 +70,9 @@ def split_name(settings: type[msgspec.Struct], dotted: str) -> tuple[str, str]:
         raise SettingsError(f"there is no setting `{dotted}`", f"it is a section: name one of {within}")
     if section not in known or not dot:
         names = [f"{room}.{name}" for room, table in known.items() for name in keys_of(table)]
-        raise SettingsError(f"there is no setting `{dotted}`", _likely(dotted, names, "docs/settings.md lists them"))
+        raise SettingsError(
+            f"there is no setting `{dotted}`", _suggestion(dotted, names, "docs/settings.md lists them")
+        )
     return section, key
 
 
@@ -79,13 +81,13 @@ def check_section(settings: type[msgspec.Struct], section: str, table: object, w
     if section not in known:
         what = f"section `[{section}]`" if isinstance(table, dict) else f"key `{section}` outside a section"
         raise SettingsError(
-            f"`{where}` has an unknown {what}", _likely(section, known, "sections are " + ", ".join(known))
+            f"`{where}` has an unknown {what}", _suggestion(section, known, "sections are " + ", ".join(known))
         )
     if not isinstance(table, dict):
         raise SettingsError(f"`{where}`: `{section}` is a section", f"write `[{section}]` on a line of its own")
 
 
-def with_values(table: S, section: str, values: Mapping[str, object], *, words: bool = False, where: str = "") -> S:
+def replace_values(table: S, section: str, values: Mapping[str, object], *, words: bool = False, where: str = "") -> S:
     """Copy of `table` with `values` replaced; with `words`, text may come from the command line."""
     known, place = keys_of(type(table)), f" in `{where}`" if where else ""
     changed = {}
@@ -93,7 +95,7 @@ def with_values(table: S, section: str, values: Mapping[str, object], *, words: 
         name = f"{section}.{key}"
         if key not in known:
             prefix = "" if where else f"{section}."  # in a file the section is named above the key
-            advice = MISTAKEN_NAMES.get(name) or _likely(
+            advice = MISTAKEN_NAMES.get(name) or _suggestion(
                 prefix + key, [prefix + one for one in known], f"[{section}] knows " + ", ".join(known)
             )
             raise SettingsError(f"there is no setting `{name}`{place}", advice)
@@ -103,7 +105,7 @@ def with_values(table: S, section: str, values: Mapping[str, object], *, words: 
             changed[key] = kind.read(value)
         except ValueError:
             # A value that may hold a secret is not repeated.
-            is_what = f"is {_shown(given)}" if kind.without_secrets is None else "cannot be read"
+            is_what = f"is {_value_for_message(given)}" if kind.without_secrets is None else "cannot be read"
             raise SettingsError(f"`{name}` {is_what}{place}", f"it must be {kind.accepts}") from None
         except UsageError as refused:
             raise SettingsError(f"`{name}`{place}: {refused}", refused.hint) from None
@@ -129,20 +131,22 @@ def _from_word(word: str, kind: ValueKind) -> object:
     return word if kind.takes_bare_text and not isinstance(value, str) else value
 
 
-def _shown(value: object) -> str:
+def _value_for_message(value: object) -> str:
     shown = f'"{value}"' if isinstance(value, str) else str(value)
     shown = shown.lower() if isinstance(value, bool) else shown
     return shown if len(shown) <= 80 else shown[:77] + "..."
 
 
-def _likely(word: str, known: Iterable[str], otherwise: str) -> str:
+def _suggestion(word: str, known: Iterable[str], otherwise: str) -> str:
     near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
     return f"did you mean `{near[0]}`?" if near else otherwise
 
 
-def shown_value(settings: msgspec.Struct, section: str, key: str) -> str:
+def redacted_value(settings: msgspec.Struct, section: str, key: str) -> str:
     """One value as written in the file, without its secrets."""
-    return keys_of(sections_of(type(settings))[section])[key].kind.show(getattr(getattr(settings, section), key))
+    return keys_of(sections_of(type(settings))[section])[key].kind.redacted_text(
+        getattr(getattr(settings, section), key)
+    )
 
 
 def secret_settings(settings: msgspec.Struct) -> list[str]:
@@ -210,9 +214,9 @@ class Settings(msgspec.Struct, frozen=True):
         500
         """
         changed = self
-        for name, value in old_spellings.renamed(dotted).items():
+        for name, value in old_spellings.with_present_names(dotted).items():
             section, key = split_name(Settings, name)
-            table = with_values(getattr(changed, section), section, {key: value}, words=True)
+            table = replace_values(getattr(changed, section), section, {key: value}, words=True)
             changed = msgspec.structs.replace(changed, **{section: table})
         return changed.validated()
 
@@ -248,18 +252,18 @@ def parse(
     10.0
     """
     settings = Settings()
-    for section, table in _tables(text, where).items():
+    for section, table in _parse_tables(text, where).items():
         check_section(Settings, section, table, where)
         assert isinstance(table, dict)  # checked
         keys = keys_of(sections_of(Settings)[section])
         ignored = {key for key in keys if is_ignored(section, key)}
         given = {key: value for key, value in table.items() if key not in ignored}
-        filled = with_values(getattr(settings, section), section, given, where=where)
+        filled = replace_values(getattr(settings, section), section, given, where=where)
         settings = msgspec.structs.replace(settings, **{section: filled})
     return settings.validated()
 
 
-def _tables(text: str, where: str) -> Mapping[str, object]:
+def _parse_tables(text: str, where: str) -> Mapping[str, object]:
     try:
         tables = tomllib.loads(text)
     except RecursionError:
@@ -267,7 +271,7 @@ def _tables(text: str, where: str) -> Mapping[str, object]:
         raise SettingsError(f"`{where}` is nested too deeply", hint) from None
     except ValueError as trouble:  # `TOMLDecodeError`, or a number of thousands of digits
         raise SettingsError(f"`{where}` is not TOML: {trouble}", "correct that line") from trouble
-    return old_spellings.renamed_tables(tables, where)
+    return old_spellings.sections_with_present_names(tables, where)
 
 
 def load(path: Path) -> Settings:
@@ -357,7 +361,7 @@ def render_published(settings: msgspec.Struct) -> str:
     for section, table in sections_of(type(settings)).items():
         keys = [key for key in keys_of(table) if not is_machine_setting(section, key)]
         if keys:
-            lines += ["", f"[{section}]", *(f"{key} = {shown_value(settings, section, key)}" for key in keys)]
+            lines += ["", f"[{section}]", *(f"{key} = {redacted_value(settings, section, key)}" for key in keys)]
     return "\n".join(lines[1:]) + "\n"
 
 

@@ -22,7 +22,7 @@ from fieldmouse.errors import UsageError
 from fieldmouse.import_string import IMPORT_NAME
 from fieldmouse.policy.network_options import (
     check_headers,
-    parse_entry,
+    parse_name_entry,
     parse_nameserver,
     parse_source_address,
     redact_headers,
@@ -151,7 +151,7 @@ class ValueKind:
     takes_bare_text: bool = True  # text on the command line is the value itself, even without quotes
     without_secrets: Callable[[Any], Any] | None = None  # removes secrets from the value, if it may hold some
 
-    def show(self, value: Any) -> str:
+    def redacted_text(self, value: Any) -> str:
         """The value as a message may show it, without its secrets."""
         return self.write(value if self.without_secrets is None else self.without_secrets(value))
 
@@ -367,7 +367,9 @@ REGEXES = list_of(_checked(compile_pattern), "a list of regular expressions")
 NOISE_RULES = list_of(_checked(parse_rule), 'a list of rules, such as ["example.org css .clock"]')
 NAMESERVERS = list_of(_checked(parse_nameserver), 'a list of addresses, such as ["192.0.2.53"]')
 SOURCE = ValueKind('an address of this machine, such as "192.0.2.7", or ""', _source, _text)
-RESOLVE = list_of(_checked(parse_entry), 'a list of PATTERN=ADDRESS[:PORT], such as ["*.example.org=127.0.0.1:8000"]')
+RESOLVE = list_of(
+    _checked(parse_name_entry), 'a list of PATTERN=ADDRESS[:PORT], such as ["*.example.org=127.0.0.1:8000"]'
+)
 READERS = ValueKind(
     'a table of MIME types in lower case, such as {"application/pdf" = "package.module:name"}',
     _readers,

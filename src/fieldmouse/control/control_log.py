@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from fieldmouse.control.page_trace import BufferMetrics
-from fieldmouse.storage.log import BestEffortLog, records
+from fieldmouse.storage.log import BestEffortLog, read_records
 
 
 class Decision(msgspec.Struct, frozen=True, tag="decision", kw_only=True):
@@ -68,7 +68,7 @@ class ControlPeriod(msgspec.Struct, frozen=True):
 
 def log_entries(path: Path) -> Iterator[Entry]:
     if path.exists():
-        for _, record in records(path):
+        for _, record in read_records(path):
             yield _decode(record)
 
 

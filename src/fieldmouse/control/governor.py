@@ -78,7 +78,7 @@ class Governor:
         self._choosing: asyncio.Task[None] | None = None
         self._executor = DaemonExecutor()
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """Start the crawl. A resumed one continues with its last rule."""
         last = self._control_log.last
         if last is not None and not last.trial and set(last.robots) <= set(self._config.modes):
@@ -88,7 +88,7 @@ class Governor:
         else:
             self._try_next_count()
 
-    def check(self) -> None:
+    def decide_if_due(self) -> None:
         """Start the next trial or decision if it is time."""
         if self._choosing is not None:
             return
@@ -193,7 +193,7 @@ class Governor:
             )
         )
 
-    def end(self) -> None:
+    def stop_deciding(self) -> None:
         """Stop deciding: the crawl is over or asked to stop."""
         if self._choosing is not None:
             self._choosing.cancel()

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from fieldmouse.backpressure import Backpressure
 from fieldmouse.clock import Clock
-from fieldmouse.storage.log import BestEffortLog, records
+from fieldmouse.storage.log import BestEffortLog, read_records
 
 if TYPE_CHECKING:
     from fieldmouse.queueing.model.model import Cost, Measures
@@ -189,7 +189,7 @@ class PageTrace:
         self._newest_bytes, self._most_bytes = 0, newest * _ROW.size
         self.gauge = BufferGauge(clock.now())
 
-    def begin(self) -> None:
+    def start_recording(self) -> None:
         """Start the trace of a crawl, with an empty buffer."""
         now = self._clock.now()
         self.gauge = BufferGauge(now)
@@ -304,5 +304,5 @@ def previous_trace_path(path: Path) -> Path:
 
 def read_trace_rows(path: Path) -> Rows:
     """All rows of `pages.trace` and its predecessor, oldest first."""
-    blocks = [record for half in (previous_trace_path(path), path) if half.exists() for _, record in records(half)]
+    blocks = [record for half in (previous_trace_path(path), path) if half.exists() for _, record in read_records(half)]
     return np.frombuffer(b"".join(blocks), ROW)

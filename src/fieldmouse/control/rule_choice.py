@@ -32,7 +32,7 @@ def trace_from_rows(rows: Rows, since: float = 0.0, settling: float | None = Non
     if not runs:
         return Trace(arrived=np.empty(0), robots=np.empty(0, np.int64))
     shifts = np.concatenate(([0.0], np.cumsum([run.span for run in runs])))
-    return without_settling(
+    return exclude_settling_time(
         Trace(
             arrived=np.concatenate([run.arrived + at for run, at in zip(runs, shifts, strict=False)]),
             robots=np.concatenate([run.robots for run in runs]),
@@ -47,7 +47,7 @@ def trace_from_rows(rows: Rows, since: float = 0.0, settling: float | None = Non
     )
 
 
-def without_settling(trace: Trace, settling: float | None = None) -> Trace:
+def exclude_settling_time(trace: Trace, settling: float | None = None) -> Trace:
     """The trace with the time after each change of mode assigned to mode 0, which is never fitted."""
     spent = np.diff(trace.switched, append=trace.span)
     if settling is None:

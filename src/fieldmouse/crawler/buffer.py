@@ -25,16 +25,16 @@ from fieldmouse.aio import WakeUp
 from fieldmouse.backpressure import Backpressure
 from fieldmouse.clock import Clock
 from fieldmouse.control.page_trace import PageTrace
-from fieldmouse.crawler.in_flight import InFlight
+from fieldmouse.crawler.in_flight import InFlightTable
 from fieldmouse.crawler.scope import CrawlScope
 from fieldmouse.crawler.stop_conditions import FailureLatch, StopRequest
 from fieldmouse.fetch.worker import ActiveWorkers
 from fieldmouse.frontier.protocol import CrawlFrontier
-from fieldmouse.policy.thresholds import Obsolescence
+from fieldmouse.policy.thresholds import PageLifetime
 from fieldmouse.storage.checkpoint import DurableLog
 from fieldmouse.types.outcome import Failed, IndexResult, Moved, Outcome, Page, Refused, Response, Unchanged
 from fieldmouse.types.reason import OutcomeKind, OutcomeReason
-from fieldmouse.types.request import Origin, QueuedRequest, Request, RequestKind
+from fieldmouse.types.request import EnteredBy, QueuedRequest, Request, RequestKind
 from fieldmouse.url import Host, Url, host_of, resolve
 from fieldmouse.workers.pool import WorkerPool
 
@@ -43,7 +43,7 @@ T = TypeVar("T")
 _SWEEP_AT = 64
 
 
-class WhenFull(Enum):
+class FullBufferPolicy(Enum):
     WAIT = "wait"
     DROP = "lose"
 
@@ -56,7 +56,7 @@ class _Entry(Generic[T]):
     def __init__(self, item: T, size: int):
         self.item, self.size, self.gone = item, size, False
 
-    def take(self) -> T:
+    def release_page(self) -> T:
         """Take the page out, so that a deadline or lane that still refers to the entry keeps no page in
         memory."""
         item, self.gone = self.item, True
@@ -64,7 +64,7 @@ class _Entry(Generic[T]):
         return item
 
 
-class Buffer(Generic[T]):
+class PageBuffer(Generic[T]):
     """A FIFO per lane, bounded in pages and bytes over all lanes together.
 
     Its level is recorded in `meter`. With `serving_counts`, pages that have left the lanes for the indexer
@@ -77,7 +77,7 @@ class Buffer(Generic[T]):
         lanes: int,
         pages: int,
         size: int,
-        when_full: WhenFull = WhenFull.WAIT,
+        when_full: FullBufferPolicy = FullBufferPolicy.WAIT,
         meter: Backpressure | None = None,
         serving_counts: bool = False,
     ):
@@ -93,7 +93,7 @@ class Buffer(Generic[T]):
         self._meter, self._serving_counts = meter or Backpressure(), serving_counts
 
     @property
-    def full(self) -> bool:
+    def is_full(self) -> bool:
         # One page is always admitted: a page larger than the whole buffer must get through, too.
         level = self._meter.level if self._serving_counts else self.waiting
         return level > 0 and (level >= self.max_pages or (self.waiting > 0 and self.byte_size >= self._size))
@@ -103,15 +103,15 @@ class Buffer(Generic[T]):
 
         A `patient` caller waits for room, whatever `when_full` says.
         """
-        while self.full:
-            if self.when_full is WhenFull.DROP and not patient:
+        while self.is_full:
+            if self.when_full is FullBufferPolicy.DROP and not patient:
                 return False
             turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiters.append(turn)
             try:
                 await turn
             except asyncio.CancelledError:
-                self.wake_next()  # pass the turn of the cancelled caller on to the next one
+                self.wake_next_waiter()  # pass the turn of the cancelled caller on to the next one
                 raise
         entry = _Entry(item, size)
         self._lanes[lane].append(entry)
@@ -123,23 +123,23 @@ class Buffer(Generic[T]):
         self._meter.set_buffered(self.waiting)
         return True
 
-    def take(self, lane: int) -> T | None:
+    def take_oldest(self, lane: int) -> T | None:
         """Remove and return the oldest page of a lane; None if it is empty."""
         queue = self._lanes[lane]
         while queue:
             entry = queue.popleft()
             if not entry.gone:
-                return self._remove(entry)
+                return self._remove_entry(entry)
             self._expired_entries -= 1
         return None
 
-    def expire(self, now: float) -> list[T]:
+    def take_expired(self, now: float) -> list[T]:
         """Remove and return the pages past their deadline, the longest overdue first."""
         due, expired = self._deadlines, []
         while due and due[0][0] <= now:
             _, _, entry = heappop(due)
             if not entry.gone:
-                expired.append(self._remove(entry))
+                expired.append(self._remove_entry(entry))
         self._expired_entries += len(expired)
         if self._expired_entries > max(_SWEEP_AT, self.waiting):
             # Expired entries pile up behind a page that neither expires nor is taken.
@@ -147,8 +147,8 @@ class Buffer(Generic[T]):
             self._expired_entries = 0
         return expired
 
-    def _remove(self, entry: _Entry[T]) -> T:
-        item = entry.take()
+    def _remove_entry(self, entry: _Entry[T]) -> T:
+        item = entry.release_page()
         self.waiting -= 1
         self.byte_size -= entry.size
         self._meter.set_buffered(self.waiting)
@@ -156,12 +156,12 @@ class Buffer(Generic[T]):
             # Most pages are served in time; remove their deadlines before they pile up.
             self._deadlines = [due for due in self._deadlines if not due[2].gone]
             heapify(self._deadlines)
-        self.wake_next()
+        self.wake_next_waiter()
         return item
 
-    def wake_next(self) -> None:
+    def wake_next_waiter(self) -> None:
         """Wake the next caller that waits for room, if there is room."""
-        while self._waiters and not self.full:
+        while self._waiters and not self.is_full:
             turn = self._waiters.popleft()
             if not turn.done():
                 turn.set_result(None)
@@ -186,10 +186,10 @@ class IndexingStage:
 
     open_indexer: InitVar[Callable[..., WorkerPool]]  # `WorkerPool` that lacks only its callbacks
     indexer: WorkerPool = field(init=False)
-    buffer: Buffer[tuple[int, Outcome]]
+    buffer: PageBuffer[tuple[int, Outcome]]
     trace: PageTrace
-    obsolescence: Obsolescence
-    in_flight: InFlight
+    obsolescence: PageLifetime
+    in_flight: InFlightTable
     frontier: CrawlFrontier
     outcomes: DurableLog
     scope: CrawlScope
@@ -203,7 +203,7 @@ class IndexingStage:
     warned: bool = field(default=False, init=False)
 
     def __post_init__(self, open_indexer: Callable[..., WorkerPool]) -> None:
-        self.indexer = open_indexer(on_parsed=self._handle_parsed, on_undone=self._handle_undone)
+        self.indexer = open_indexer(on_parsed=self._handle_parsed, on_undone=self._requeue_undone)
 
     # -- results of fetch workers
 
@@ -216,14 +216,14 @@ class IndexingStage:
         number = ticket.number
         # Only the indexer can remove the stored copy of a polled page from search.
         removes_copy = False
-        if ticket.origin is Origin.POLLED:
+        if ticket.origin is EnteredBy.POLLED:
             outcome = self._as_poll_outcome(outcome)
             removes_copy = isinstance(outcome, Failed) and outcome.reason is OutcomeReason.ROBOTS_TXT_EXCLUDED
         if isinstance(outcome, Refused) or (isinstance(outcome, Failed) and not outcome.response and not removes_copy):
             self.in_flight.record_outcome(number, outcome)
             return
         self.in_flight.mark_delivered(number, ticket.link)
-        if not await self._put(number, outcome):
+        if not await self._put_in_buffer(number, outcome):
             self._requeue_dropped(number)
 
     def _as_poll_outcome(self, outcome: Outcome) -> Outcome:
@@ -237,10 +237,10 @@ class IndexingStage:
                     return msgspec.structs.replace(outcome, for_good=True)
         return outcome
 
-    async def archive(self, link: Request, response: Response) -> None:
-        await self._put(0, Page(link, response))
+    async def archive_robots_txt(self, link: Request, response: Response) -> None:
+        await self._put_in_buffer(0, Page(link, response))
 
-    async def _put(self, number: int, outcome: Page | Unchanged | Moved | Failed) -> bool:
+    async def _put_in_buffer(self, number: int, outcome: Page | Unchanged | Moved | Failed) -> bool:
         """Put a response into the buffer; False if there was no room.
 
         Responses without a ticket cannot be fetched again, and those dropped often enough should not be:
@@ -248,7 +248,7 @@ class IndexingStage:
         """
         self._drop_expired()
         lane = self.indexer.shard_of(host_of(outcome.link.url))
-        patient = not number or self._is_dropped_often(outcome.link)
+        patient = not number or self._reached_max_drops(outcome.link)
         stored = await self.buffer.put(
             lane,
             (number, outcome),
@@ -261,7 +261,7 @@ class IndexingStage:
         self._send_to_shards()
         return stored
 
-    def _is_dropped_often(self, link: Request) -> bool:
+    def _reached_max_drops(self, link: Request) -> bool:
         if link.drops < MAX_DROPS:
             return False
         if not self.warned:
@@ -274,18 +274,18 @@ class IndexingStage:
             )
         return True
 
-    def requeue(self, ticket: QueuedRequest, link: Request) -> None:
+    def requeue_failed(self, ticket: QueuedRequest, link: Request) -> None:
         """Queue `link` instead of a ticket whose request failed."""
         self.in_flight.forget_request(ticket.number)
         with self.failure:
-            self.frontier.retry(ticket.number, link)
+            self.frontier.retry_ticket(ticket.number, link)
 
     def _requeue_dropped(self, number: int) -> None:
         """Queue a page again that found no room or waited too long: the fetch was wasted, but the URL is not
         lost."""
-        link = self.in_flight.undo_delivery(number)
+        link = self.in_flight.unmark_delivered(number)
         with self.failure:
-            self.frontier.retry(number, link)
+            self.frontier.retry_ticket(number, link)
 
     def queue_sitemaps(self, host: Host, found: Sequence[str]) -> None:
         """Queue the sitemaps that a robots.txt names."""
@@ -299,10 +299,10 @@ class IndexingStage:
 
     # -- from the buffer to the indexer
 
-    def move_pages(self) -> None:
+    def move_pages_on(self) -> None:
         """Drop pages that waited too long, and send others to the shards with room."""
         self.indexer.report_outstanding()
-        if (news := self.scope.take_changes()) is not None:
+        if (news := self.scope.take_changes_for_workers()) is not None:
             self.indexer.add_to_scope(news.added, news.may_grow)
         if self.buffer.waiting:
             self._drop_expired()
@@ -311,12 +311,12 @@ class IndexingStage:
     def _send_to_shards(self) -> None:
         indexer, buffer = self.indexer, self.buffer
         if not buffer.waiting:
-            buffer.wake_next()
+            buffer.wake_next_waiter()
             return
         now = self.clock.now()
         for shard in range(indexer.shards):
             while indexer.has_room(shard):
-                waiting = buffer.take(shard)
+                waiting = buffer.take_oldest(shard)
                 if waiting is None:
                     break
                 self.trace.page_taken(waiting[0], now)
@@ -324,7 +324,7 @@ class IndexingStage:
 
     def _drop_expired(self) -> None:
         now = self.clock.now()
-        for number, _ in self.buffer.expire(now):
+        for number, _ in self.buffer.take_expired(now):
             self.trace.page_expired(number, now)
             self._requeue_dropped(number)
 
@@ -339,37 +339,37 @@ class IndexingStage:
             for page in parsed:
                 link = self.in_flight.awaiting_index.get(page.number)
                 if link is not None:
-                    released += self.scope.handle_result(link, page)
+                    released += self.scope.widen_by_result(link, page)
                 if page.held:
                     released += self.scope.filter_links(page.held)
             if links := self.in_flight.record_parsed(parsed) + released:
                 self.frontier.discover(links)
-            self.move_pages()
+            self.move_pages_on()
         self.wake_up.fire()
 
-    def _handle_undone(self, numbers: Sequence[int]) -> None:
+    def _requeue_undone(self, numbers: Sequence[int]) -> None:
         """Queue the tickets of a dead worker process again."""
         self.indexer.report_outstanding()
         with self.failure:
             self.trace.pages_lost(numbers)
-            again = self.in_flight.undo_parsed(numbers)
+            again = self.in_flight.forget_parsed(numbers)
             for number, link in again:
-                self.frontier.retry(number, link)
+                self.frontier.retry_ticket(number, link)
             if again and self.indexer.error is None:
                 log.warning("an indexer worker died; %d pages are fetched again", len(again))
-            self.move_pages()
+            self.move_pages_on()
         self.wake_up.fire()
 
     def apply_shared_scope(self) -> None:
         """Queue links that are in scope since other agents widened it."""
-        if links := self.scope.apply_shared():
+        if links := self.scope.apply_shared_additions():
             self.frontier.discover(links)
 
-    def ack_durable(self, batches: Sequence[int], seconds: float) -> None:
+    def settle_durable(self, batches: Sequence[int], seconds: float) -> None:
         """Finish everything that is durable: shard i up to batch `batches[i]`, and all verdicts."""
-        settled, rows = self.in_flight.take_durable(batches)
+        settled, rows = self.in_flight.settle_durable(batches)
         for row in rows:
             self.outcomes.append(row)
-        self.scope.handle_durable(rows)
+        self.scope.settle_seeds(rows)
         self.frontier.mark_done(settled)
         self.in_flight.tally.set_seconds(seconds)

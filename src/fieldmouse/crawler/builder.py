@@ -23,43 +23,43 @@ from fieldmouse.aio import WakeUp
 from fieldmouse.backpressure import Backpressure
 from fieldmouse.clock import Clock, WallClock
 from fieldmouse.config.factories import WorkerConfig, noise_of, plugins_of, scope_of, seeds_of, site_limits_of, traps_of
-from fieldmouse.config.sections import RefreshOrder
+from fieldmouse.config.sections import RefreshOptions
 from fieldmouse.config.settings_file import Settings
 from fieldmouse.control.governor import build_governor, initial_rule
 from fieldmouse.control.page_trace import PageTrace, TraceFile
-from fieldmouse.crawler.buffer import Buffer, IndexingStage, WhenFull
+from fieldmouse.crawler.buffer import FullBufferPolicy, IndexingStage, PageBuffer
 from fieldmouse.crawler.crawler import Crawler, PageConsumer, Stages, StatsListener
-from fieldmouse.crawler.in_flight import Dispatcher, InFlight
+from fieldmouse.crawler.in_flight import InFlightTable, VisitRunner
 from fieldmouse.crawler.refresh_state import RefreshState, saved_refresh_state, state_for_run
 from fieldmouse.crawler.scope import CrawlScope
-from fieldmouse.crawler.stats import AgentLoad, CpuDemand
+from fieldmouse.crawler.stats import CpuDemand, LoadMeter
 from fieldmouse.crawler.stop_conditions import CrawlLimits, FailureLatch, StopRequest
-from fieldmouse.fetch.gate import Gate, Transport
+from fieldmouse.fetch.gate import FetchServices, PolitenessGate
 from fieldmouse.fetch.outage import OutageDetector
-from fieldmouse.fetch.signer import Signer
+from fieldmouse.fetch.signer import RequestAuth
 from fieldmouse.fetch.worker import ActiveWorkers, FetchPool, FetchSettings, FetchWorker
 from fieldmouse.frontier.decision_log import DecisionLog
 from fieldmouse.frontier.frontier import Frontier
 from fieldmouse.frontier.protocol import CrawlFrontier
-from fieldmouse.frontier.state import sealed_frontier
+from fieldmouse.frontier.state import frontier_state_of
 from fieldmouse.http import connection
 from fieldmouse.http.client import Fetcher, HttpFetcher
 from fieldmouse.http.connection import SourceAddress, create_tls_context
-from fieldmouse.http.dns import Dns, Resolver
+from fieldmouse.http.dns import DnsClient, Resolver
 from fieldmouse.import_string import import_callable
 from fieldmouse.policy.distribution import registry
 from fieldmouse.policy.front_size import FrontSizeRule
 from fieldmouse.policy.network_options import NameMap
 from fieldmouse.policy.politeness import Politeness
 from fieldmouse.policy.scope import Scope
-from fieldmouse.policy.thresholds import FixedLifetime, Obsolescence
+from fieldmouse.policy.thresholds import FixedLifetime, PageLifetime
 from fieldmouse.robotstxt.parser import RobotsTxtCache
 from fieldmouse.storage.checkpoint import (
     Checkpoint,
+    CheckpointParts,
     Durable,
     DurableLog,
-    DurableSet,
-    explain_mismatch,
+    explain_lost_checkpoint,
     open_journal,
     sealed_counters,
     shard_states,
@@ -76,12 +76,12 @@ if TYPE_CHECKING:
     from fieldmouse.workers.inline_worker import InlineWorker
 
 
-def when_full_policy(settings: Settings) -> WhenFull:
+def when_full_policy(settings: Settings) -> FullBufferPolicy:
     """Under a rule on the level, a page without room is dropped as in the model; else it waits."""
     asked = settings.buffer.when_full
     if asked == "auto":
-        return WhenFull.DROP if settings.control.drops_when_full else WhenFull.WAIT
-    return WhenFull(asked)
+        return FullBufferPolicy.DROP if settings.control.drops_when_full else FullBufferPolicy.WAIT
+    return FullBufferPolicy(asked)
 
 
 def fetch_settings(settings: Settings, politeness: Politeness) -> FetchSettings:
@@ -174,7 +174,7 @@ def open_local_frontier(
         policy=registry.create_policy(settings.frontier.policy, policy_options(settings)),
         front=FrontSizeRule(settings.frontier.front_min, settings.frontier.front_max),
         errand_links=settings.fetch.urls_per_visit,
-        state=sealed_frontier(last) if last else None,
+        state=frontier_state_of(last) if last else None,
         resumed_delay=politeness.host_delay,
         run_size=settings.frontier.sieve_run,
         witness=witness,
@@ -192,10 +192,10 @@ def max_connections() -> int:
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limit == resource.RLIM_INFINITY:
         return sys.maxsize
-    return max(2, limit - _open_now() - RESERVED_DESCRIPTORS)
+    return max(2, limit - _open_descriptors() - RESERVED_DESCRIPTORS)
 
 
-def _open_now() -> int:
+def _open_descriptors() -> int:
     for names in (Path("/proc/self/fd"), Path("/dev/fd")):
         if names.is_dir():
             return len(os.listdir(names))
@@ -210,7 +210,7 @@ def make_fetcher(
         user_agent=settings.crawl.user_agent,
         clock=clock,
         contact=settings.crawl.contact,
-        limits=connection.Limits(
+        limits=connection.ResponseLimits(
             body=limits.body,
             header=limits.headers,
             connect=limits.connect,
@@ -233,12 +233,12 @@ def make_fetcher(
     )
 
 
-def make_signer(settings: Settings) -> Signer | None:
+def make_signer(settings: Settings) -> RequestAuth | None:
     """Signer of requests to the user's own sites, if the settings name a plug-in."""
     asked = settings.plugins
     if not asked.sign:
         return None
-    return Signer(
+    return RequestAuth(
         import_callable(asked.sign, "sign"),
         asked.sign,
         hosts=[host_of(url) for url in map(parse, asked.sign_hosts or settings.crawl.seeds) if url],
@@ -248,17 +248,17 @@ def make_signer(settings: Settings) -> Signer | None:
     )
 
 
-class Closeable(Protocol):
+class _Closeable(Protocol):
     def close(self) -> None: ...
 
 
-C = TypeVar("C", bound=Closeable)
+C = TypeVar("C", bound=_Closeable)
 
 
 class ResourceStack(ExitStack):
     """Closes its resources in reverse order."""
 
-    def keep(self, thing: C) -> C:
+    def close_later(self, thing: C) -> C:
         self.callback(thing.close)
         return thing
 
@@ -302,19 +302,19 @@ class CrawlParts:
         self.resources.close()
 
 
-def build(
+def build_crawl(
     home: CrawlDir,
     settings: Settings,
     listeners: Sequence[StatsListener] = (),
     *,
     clock: Clock | None = None,
     fetcher: Fetcher | None = None,
-    dns: Dns | None = None,
+    dns: DnsClient | None = None,
     lane: type[WorkerConnection] | type[InlineWorker] = WorkerConnection,
-    obsolescence: Obsolescence | None = None,
+    obsolescence: PageLifetime | None = None,
     parts: Sequence[OpenDurable] = (),
     audience: PageConsumer | None = None,
-    order: RefreshOrder | None = None,
+    order: RefreshOptions | None = None,
     joining: JoinRequest | None = None,
 ) -> CrawlParts:
     """Open every stage at the last checkpoint and connect them; if one fails, those before it are closed.
@@ -325,22 +325,22 @@ def build(
     polled if `order` or the settings say so.
     """
     opened, real, clock = ResourceStack(), clock is None, clock or WallClock()
-    order = order or (RefreshOrder() if settings.refresh.on else None)
+    order = order or (RefreshOptions() if settings.refresh.on else None)
     with opened.closed_on_error():
-        home.check_files()
+        home.check_regular_files()
         journal, last = open_journal(home)
-        opened.keep(journal)
+        opened.close_later(journal)
         seeds = seeds_of(settings)
         politeness = politeness_policy(settings)
         meter, bell, fuse = Backpressure(), WakeUp(), FailureLatch(home.path)
         stopping, roster = StopRequest(bell), ActiveWorkers(meter)
         tally = sealed_counters(last)
-        with explain_mismatch(journal):
+        with explain_lost_checkpoint(journal):
             now = clock.now()
             refresh = state_for_run(last, order, now) if order is not None else RefreshState()
             witness = open_decision_log(home, settings)
             if witness is not None:
-                opened.keep(witness)
+                opened.close_later(witness)
             exclusions = RobotsTxtCache(clock, product=settings.crawl.product.partition("/")[0])
             network = None
             if joining is not None:
@@ -360,24 +360,24 @@ def build(
                     fuse=fuse,
                     stopping=stopping,
                 )
-            frontier: CrawlFrontier = opened.keep(
+            frontier: CrawlFrontier = opened.close_later(
                 network.frontier
                 if network is not None
                 else open_local_frontier(home, settings, last, clock, politeness, witness, refresh.held)
             )
-            outcomes = opened.keep(DurableLog("outcomes", home / "outcomes.log", last))
+            outcomes = opened.close_later(DurableLog("outcomes", home / "outcomes.log", last))
             shared = network.scope if network is not None else None
             scope = CrawlScope(scope_of(settings, seeds), seeds, home, last, shared=shared)
             more: list[Durable] = [scope]
             if scope.held_links is not None:
-                more.append(opened.keep(scope.held_links))
-            more += [*(opened.keep(open_part(home, last)) for open_part in parts)]
+                more.append(opened.close_later(scope.held_links))
+            more += [*(opened.close_later(open_part(home, last)) for open_part in parts)]
             refreshing = None
             if order is not None:
                 # imports all polling policies, which few crawls need
                 from fieldmouse.crawler import refresh as polls
 
-                ledger = opened.keep(polls.open_page_table(home, settings, last))
+                ledger = opened.close_later(polls.open_page_table(home, settings, last))
                 refreshing = polls.Poller(
                     order,
                     refresh,
@@ -389,24 +389,24 @@ def build(
                     opened_at=now,
                     round_noted=saved_refresh_state(last).round if order.once else 0.0,
                     share=network.poll_budget_share if network is not None else None,
-                    elsewhere=_elsewhere(scope, network) if network is not None else None,
+                    elsewhere=_fetched_by_others(scope, network) if network is not None else None,
                 )
                 more += [ledger, refreshing]
             if network is not None:
-                more += [opened.keep(part) for part in network.durables]
+                more += [opened.close_later(part) for part in network.durables]
         quota = network.page_quota if network is not None else None
-        desk = InFlight(tally, page_limit=settings.crawl.pages if quota is None else 0, quota=quota)
-        readings = opened.keep(BestEffortLog(home / "readings.log"))
+        desk = InFlightTable(tally, page_limit=settings.crawl.pages if quota is None else 0, quota=quota)
+        readings = opened.close_later(BestEffortLog(home / "readings.log"))
         trace_file = TraceFile(home / "pages.trace", settings.control.trace)
-        trace = opened.keep(PageTrace(clock=clock, file=trace_file, meter=meter))
+        trace = opened.close_later(PageTrace(clock=clock, file=trace_file, meter=meter))
         shards, when_full = home.identity.shards, when_full_policy(settings)
-        buffer: Buffer[tuple[int, Outcome]] = Buffer(
+        buffer: PageBuffer[tuple[int, Outcome]] = PageBuffer(
             lanes=shards,
             pages=settings.buffer.pages,
             size=settings.buffer.bytes,
             when_full=when_full,
             meter=meter,
-            serving_counts=when_full is WhenFull.DROP,
+            serving_counts=when_full is FullBufferPolicy.DROP,
         )
         open_indexer = partial(
             WorkerPool,
@@ -434,7 +434,7 @@ def build(
             follow_sitemaps=settings.index.sitemaps,
             is_target_stored=refreshing.is_target_stored if refreshing is not None else None,
         )
-        durable = DurableSet(home, journal, (ShardsPart(indexing.indexer), outcomes, desk, frontier, *more), last)
+        durable = CheckpointParts(home, journal, (ShardsPart(indexing.indexer), outcomes, desk, frontier, *more), last)
 
         resolver = Resolver(
             clock=clock,
@@ -446,13 +446,13 @@ def build(
         fetcher = fetcher or make_fetcher(settings, clock, resolver, network.has_valid_lease if network else None)
         if network is not None:
             fetcher = leased = network.wrap_fetcher(fetcher)
-        transport = Transport(fetcher, resolver, Gate(clock), exclusions, clock)
+        transport = FetchServices(fetcher, resolver, PolitenessGate(clock), exclusions, clock)
         prober = OutageDetector(
             transport, politeness, size=settings.limits.robots_txt, seeds=map(host_of, seeds), meter=meter, bell=bell
         )
         opinion = network.other_agents if network is not None else None
         robot = FetchWorker(transport, fetch_settings(settings, politeness), indexing, prober, opinion)
-        errands = Dispatcher(robot, desk, frontier, fuse, stopping, bell, clock)
+        errands = VisitRunner(robot, desk, frontier, fuse, stopping, bell, clock)
         fleet = FetchPool(
             rule=initial_rule(settings),
             meter=meter,
@@ -467,11 +467,11 @@ def build(
         )
         governor = build_governor(home, settings, clock, trace, fleet.set_rule)
         if governor is not None:
-            opened.keep(governor)
+            opened.close_later(governor)
         load = None
         if network is not None:
             cpu = CpuDemand(lambda: indexing.indexer.pids) if real else None
-            load = AgentLoad(meter, lambda: trace.gauge.served, MAX_OUTSTANDING_PAGES * shards, cpu=cpu)
+            load = LoadMeter(meter, lambda: trace.gauge.served, MAX_OUTSTANDING_PAGES * shards, cpu=cpu)
         stages = Stages(
             home=home,
             durables=durable,
@@ -494,5 +494,5 @@ def build(
         return CrawlParts(agent, stages, prober, fetcher, resolver, opened)
 
 
-def _elsewhere(scope: CrawlScope, network: ClusterStage) -> Callable[[Url, float], bool]:
-    return lambda url, found_at: scope.scope.admits(url, 1) and network.all_done_since(found_at)
+def _fetched_by_others(scope: CrawlScope, network: ClusterStage) -> Callable[[Url, float], bool]:
+    return lambda url, found_at: scope.scope.admits(url, 1) and network.was_idle_after(found_at)

@@ -24,25 +24,31 @@ from fieldmouse.backpressure import Backpressure
 from fieldmouse.clock import Clock
 from fieldmouse.cluster.client.identity import first_own_outcome
 from fieldmouse.cluster.client.outbox import Outbox, OutcomeKindLookup
-from fieldmouse.cluster.client.pending import AddressLeases, ClusterPageQuota, LeaseClock, PendingCalls, boottime
+from fieldmouse.cluster.client.pending import (
+    AddressLeases,
+    AgentLease,
+    ClusterPageQuota,
+    PendingCalls,
+    seconds_since_boot,
+)
 from fieldmouse.cluster.client.placement import (
-    ClusterOpinion,
+    ClusterSecondOpinion,
+    HostPayloadCodec,
     HostPlacement,
-    HostTransfer,
     KnownAgents,
     agent_table,
     any_agent_refreshes,
-    page_share,
+    share_of_pages,
 )
 from fieldmouse.cluster.client.session import ClusterSession, SessionSettings
-from fieldmouse.cluster.coordinator import AgentStatus, Coordinator, HeartbeatReply, SiteBounds
+from fieldmouse.cluster.coordinator import AgentReport, Coordinator, HeartbeatReply, SiteBounds
 from fieldmouse.config.factories import site_limits_of
 from fieldmouse.config.settings_file import Settings
 from fieldmouse.crawler.retry_failed import RetryFailed
 from fieldmouse.crawler.stop_conditions import ClusterLimits, FailureLatch, StopRequest
 from fieldmouse.fetch.worker import VisitReport
 from fieldmouse.frontier.leased import LeasedFrontier
-from fieldmouse.frontier.state import open_parts, sealed_frontier
+from fieldmouse.frontier.state import frontier_state_of, open_frontier_parts
 from fieldmouse.http.client import Fetcher
 from fieldmouse.policy.balance import balancer
 from fieldmouse.policy.front_size import FrontSizeRule
@@ -51,7 +57,7 @@ from fieldmouse.policy.politeness import Politeness
 from fieldmouse.policy.scope import SharedScope, SiteLimits
 from fieldmouse.robotstxt.parser import RobotsTxtCache
 from fieldmouse.storage import outcome_log
-from fieldmouse.storage.checkpoint import Checkpoint, CrawlCounters, Durable, sealed_outcomes
+from fieldmouse.storage.checkpoint import Checkpoint, CrawlCounters, Durable, sealed_outcome_bytes
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.storage.log import Log
 from fieldmouse.types.host import HostState
@@ -87,24 +93,24 @@ class LeasedFetcher:
                 finally:
                     self._addresses.release_address(address, self._clock.now() + self._politeness.delay)
             await self._clock.sleep(max(0.05, answer.retry_seconds))
-        return self._own_failure(link, "another agent holds its address")
+        return self._failure_of_ours(link, "another agent holds its address")
 
     async def _fetch(self, link: Request, host: Host, address: str, body_limit: int | None) -> Response | Failed:
         if not self._lease.is_valid:
-            return self._own_failure(link, "our lease is over")
+            return self._failure_of_ours(link, "our lease is over")
         try:
             async with asyncio.timeout(self._lease.seconds_left) as limit:
                 self._limits[limit] = address
                 answer = await self._fetcher.fetch(link, host, address, body_limit=body_limit)
         except TimeoutError:
-            return self._own_failure(link, "our lease is over")
+            return self._failure_of_ours(link, "our lease is over")
         finally:
             self._limits.pop(limit, None)
         if isinstance(answer, Response):
             self._placement.record_round_trip(host, answer.answered_at - answer.started_at)
         return answer
 
-    def _own_failure(self, link: Request, why: str) -> Failed:
+    def _failure_of_ours(self, link: Request, why: str) -> Failed:
         """A failure that is not counted against the host."""
         return Failed(link, OutcomeReason.NO_CONNECTION, self._clock.now(), why, errno=ENETUNREACH)
 
@@ -128,7 +134,7 @@ class LeasedFetcher:
         await self._fetcher.close()
 
     @contextmanager
-    def visiting(self, address: str) -> Iterator[None]:
+    def allow_address_during_visit(self, address: str) -> Iterator[None]:
         """Allow requests to an address that was leased for a host visit."""
         self._granted[address] += 1
         try:
@@ -149,13 +155,13 @@ class LeasedFetcher:
         answer = await self._addresses.lease_address(address, visit.host, epoch, delay)
         if not answer.granted:
             if answer.holder and answer.holder not in blocked_agents(state.unreached, now):
-                self._placement.place_at(visit.host, answer.holder)
+                self._placement.place_host_at(visit.host, answer.holder)
             later = self._clock.now() + max(0.05, answer.retry_seconds)
             return msgspec.structs.replace(state, address_ready_at=later), visit.tickets
         self._placement.record_queue_time(visit.host, max(0.0, now - max(state.ready_at, state.address_ready_at)))
         free_at = self._clock.now() + delay  # if the visit is cancelled
         try:
-            with self.visiting(address):
+            with self.allow_address_during_visit(address):
                 report = await run(visit)
             free_at = report[0].address_ready_at
             return report
@@ -165,11 +171,11 @@ class LeasedFetcher:
 
 def withdrawn_keys(home: CrawlDir, last: Checkpoint | None) -> set[int]:
     """Keys whose outcomes were withdrawn, without another outcome since."""
-    state = sealed_frontier(last) if last is not None else None
+    state = frontier_state_of(last) if last is not None else None
     if last is None or state is None or state.sieve.seen == state.done:
         return set()  # no outcome was ever withdrawn
     seed = home.identity.key_seed
-    return {key_of(url, seed) for url in outcome_log.retried_urls(home, length=sealed_outcomes(last))}
+    return {key_of(url, seed) for url in outcome_log.retried_urls(home, length=sealed_outcome_bytes(last))}
 
 
 _CHECK_EVERY = 0.1  # seconds
@@ -182,7 +188,7 @@ class JoinRequest:
 
     coordinator: Coordinator
     crawl: str
-    now: Callable[[], float] = boottime  # a clock that includes time asleep
+    now: Callable[[], float] = seconds_since_boot  # a clock that includes time asleep
 
 
 class ClusterStage:
@@ -210,19 +216,19 @@ class ClusterStage:
         seed, cluster, limits = home.identity.key_seed, settings.cluster, site_limits_of(settings)
         rng = np.random.default_rng()
         self._placement = HostPlacement(balancer.find_balancer(cluster.policy)(rng))
-        self.other_agents = ClusterOpinion(clock, rng, socket.gethostname())
-        self._lease = LeaseClock(cluster.lease, joining.now)
+        self.other_agents = ClusterSecondOpinion(clock, rng, socket.gethostname())
+        self._lease = AgentLease(cluster.lease, joining.now)
         self._outcomes = OutcomeKindLookup(home, last)
         self._calls = PendingCalls(
             outbox=Outbox(home / "board", last, joining.now),
             lease=self._lease,
-            transfer=HostTransfer(self._placement, exclusions, politeness, clock),
+            transfer=HostPayloadCodec(self._placement, exclusions, politeness, clock),
             outcomes=self._outcomes,
             clock=clock,
             key_seed=seed,
         )
-        state = sealed_frontier(last) if last else None
-        parts = open_parts(
+        state = frontier_state_of(last) if last else None
+        parts = open_frontier_parts(
             home / "frontier",
             state,
             key_seed=seed,
@@ -241,8 +247,8 @@ class ClusterStage:
             state=state,
             share=settings.refresh.share,
             forgiven=withdrawn_keys(home, last),
-            turn=self._lease_turn,
-            rests=self._is_cut_off,
+            turn=self._max_lease_seconds,
+            rests=self._should_hand_over_hosts,
         )
         self.page_quota = ClusterPageQuota(
             settings.crawl.pages,
@@ -297,9 +303,9 @@ class ClusterStage:
 
         async def run_leased(visit: HostVisit) -> VisitReport:
             epoch = self.frontier.epoch_of(visit.host)
-            report = await fetcher.run_visit(self.other_agents.begin_visit(visit), epoch, run)
+            report = await fetcher.run_visit(self.other_agents.mark_visit_for_polls_only(visit), epoch, run)
             if report[0].unreached and (agent := self.other_agents.next_agent_to_try(visit.state, report[0])):
-                self._placement.place_at(visit.host, agent)
+                self._placement.place_host_at(visit.host, agent)
             return report
 
         return run_leased
@@ -309,7 +315,7 @@ class ClusterStage:
     def retry_failed(self, mercy: RetryFailed, outcomes: Log, now: float) -> None:
         """Withdraw our failures: part of the first checkpoint, and sent to the coordinator after it."""
         mercy.requeue_on_cluster(
-            self._requeue,
+            self._requeue_failed,
             outcomes,
             self._outcomes.rejected_log,
             self._tally,
@@ -317,13 +323,13 @@ class ClusterStage:
             own_from=first_own_outcome(self._home.path),
         )
 
-    def _requeue(self, links: Sequence[tuple[Request, str]]) -> None:
+    def _requeue_failed(self, links: Sequence[tuple[Request, str]]) -> None:
         self._calls.retry_failed(links)
         self.frontier.mark_unsettled([self._calls.key_of(link.url) for link, _ in links])
 
-    async def begin(self) -> None:
+    async def join_cluster(self) -> None:
         """Join the cluster, however long the coordinator is away, unless the crawl is told to stop."""
-        joining = asyncio.create_task(self._session.start())
+        joining = asyncio.create_task(self._session.join_and_start())
         try:
             while not joining.done() and not self._stopping.is_requested:
                 await asyncio.wait({joining}, timeout=_CHECK_EVERY)
@@ -332,7 +338,7 @@ class ClusterStage:
         if joining.done() and not joining.cancelled():
             joining.result()
 
-    async def end(self) -> bool:
+    async def leave_cluster(self) -> bool:
         why = self._stopping.reason
         return await self._session.leave(why.value if why in _SHARED_LIMITS else "")
 
@@ -340,21 +346,21 @@ class ClusterStage:
         await self._session.close()
         await self._board.close()
 
-    def all_done_since(self, found_at: float) -> bool:
+    def was_idle_after(self, found_at: float) -> bool:
         """Whether any URL found then has an outcome by now, on any agent: nothing waited anywhere later."""
         return self._idle_at >= found_at + 3 * self._settings.cluster.heartbeat
 
     def poll_budget_share(self) -> float:
         return self._share  # of the crawl's poll budget: our share of its pages
 
-    def _lease_turn(self) -> float:
+    def _max_lease_seconds(self) -> float:
         """Seconds that we keep a host while other agents may have known pages of it."""
         polled = self._settings.refresh.on or self._others_refresh
         return self._settings.cluster.lease if polled else math.inf
 
-    def _is_cut_off(self) -> bool:
+    def _should_hand_over_hosts(self) -> bool:
         """Whether our network is down, and other agents may reach our hosts."""
-        return self._meter.network_down and self.other_agents.has_others
+        return self._meter.network_down and self.other_agents.other_agents_take_hosts
 
     @property
     def summary(self) -> ClusterSummary:
@@ -370,14 +376,14 @@ class ClusterStage:
         now = self._clock.now()
         # an idle agent sends its status more often
         if now >= self._priced_at + 0.5 * self._settings.cluster.heartbeat:
-            due = self.frontier.ready_hosts(now) - max(0, robots - self._meter.active_visits)
+            due = self.frontier.ready_host_count(now) - max(0, robots - self._meter.active_visits)
             self._priced_at = now
             self._backlog = self._placement.reported_backlog(due, robots, self._meter.backlog_seconds)
             self._price = self._placement.reported_price()
         return msgspec.msgpack.encode(
-            AgentStatus(
+            AgentReport(
                 self._backlog,
-                self._placement.speed,
+                self._placement.slowdown,
                 self._price,
                 pages=self._tally.pages,
                 robots=self._meter.active_visits,
@@ -393,23 +399,23 @@ class ClusterStage:
     def _on_heartbeat_reply(self, reply: HeartbeatReply) -> str | None:
         """Returns the limit that ends the crawl, if that is news; "" if the crawl continues after all."""
         first, self._has_reply = not self._has_reply, True
-        me, notes = self._lease.holder.agent, self._known_agents.update(reply)
+        me, notes = self._lease.holder.agent, self._known_agents.update_from_reply(reply)
         self._placement.update_agents(agent_table(notes), {note.agent for note in reply.agents})
         self.other_agents.update_agents(me, notes)
-        if self._is_cut_off():
-            self.frontier.release_idle()
-        self._living_agents, self._share = reply.alive, page_share(notes, me, reply.alive)
+        if self._should_hand_over_hosts():
+            self.frontier.return_idle_hosts()
+        self._living_agents, self._share = reply.alive, share_of_pages(notes, me, reply.alive)
         self._others_refresh = any_agent_refreshes(notes)
         if reply.totals.started and not reply.totals.waiting and not len(self._calls.outbox):
             self._idle_at = self._clock.now()
         if self._fetcher is not None:
             self._fetcher.extend_requests()
         if reply.draining:
-            self._stopping.request(StoppedBy.DRAINED)
-        reached = self.limits.reached(reply.totals)
+            self._stopping.request_stop(StoppedBy.DRAINED)
+        reached = self.limits.limit_reached(reply.totals)
         if not reached:  # other agents may have lower or older limits: those stop them alone
             return "" if reply.stop_reason else None
-        self._stopping.request(reached)
+        self._stopping.request_stop(reached)
         # an agent that joins too late does not announce it
         return None if first or reply.stop_reason else reached.value
 

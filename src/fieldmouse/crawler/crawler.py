@@ -17,13 +17,13 @@ from fieldmouse.control.governor import Governor
 from fieldmouse.control.page_trace import PageTrace
 from fieldmouse.crawler.buffer import IndexingStage
 from fieldmouse.crawler.retry_failed import RetryFailed
-from fieldmouse.crawler.stats import AgentLoad, StatsAtStart, live_stats, make_summary, refresh_summary
+from fieldmouse.crawler.stats import LoadMeter, StatsAtStart, live_stats, make_summary, refresh_summary
 from fieldmouse.crawler.stop_conditions import CrawlLimits
 from fieldmouse.errors import DrainTimeout
 from fieldmouse.fetch.worker import FetchPool
 from fieldmouse.formatting import format_count
 from fieldmouse.frontier.frontier import Frontier
-from fieldmouse.storage.checkpoint import DurableSet
+from fieldmouse.storage.checkpoint import CheckpointParts
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.storage.log import BestEffortLog
 from fieldmouse.types.reason import StoppedBy
@@ -98,7 +98,7 @@ class Stages:
     """The parts of a crawl, connected by `build`."""
 
     home: CrawlDir
-    durables: DurableSet
+    durables: CheckpointParts
     indexing: IndexingStage
     pool: FetchPool
     backpressure: Backpressure
@@ -107,7 +107,7 @@ class Stages:
     governor: Governor | None
     poller: Poller | None
     cluster: ClusterStage | None = None
-    load: AgentLoad | None = None  # of an agent of a cluster: sent to other agents
+    load: LoadMeter | None = None  # of an agent of a cluster: sent to other agents
 
 
 class Crawler:
@@ -130,7 +130,7 @@ class Crawler:
         self._parts, self._stopping, self._governor = stages.durables, indexing.stop, stages.governor
         self._refreshing, self._network = stages.poller, stages.cluster
         tally = self._desk.tally
-        self._before, self._seconds_before = StatsAtStart.of(tally, self._frontier), tally.seconds
+        self._before, self._seconds_before = StatsAtStart.capture(tally, self._frontier), tally.seconds
         self._started = clock.now()
         self._crawled = False  # nothing is left to fetch
 
@@ -138,31 +138,31 @@ class Crawler:
 
     async def checkpoint(self, *, clean: bool = False) -> None:
         """Make the current state durable, as of one moment."""
-        self._check()
-        shards = await self._indexer.prepare()
+        self._raise_if_failed()
+        shards = await self._indexer.prepare_commit()
         self._failure.raise_if_failed()
         self._stages.readings.flush()
         self._stages.trace.flush()
         # From here to the end of `seal` nothing else runs, so the state is consistent.
         batches = [state.batch for state in shards]
-        self._indexing.ack_durable(batches, self._seconds_before + self._elapsed())
+        self._indexing.settle_durable(batches, self._seconds_before + self._elapsed_seconds())
         moment = self._parts.seal(self._clock.now(), clean=clean, stopped_by=self._stopping.reason)
         # A crawl that stops at once must not wait for this thread.
         await asyncio.get_running_loop().run_in_executor(DaemonExecutor(), self._parts.commit, moment)
-        self._parts.committed()
+        self._parts.notify_committed()
 
     # -- running
 
-    def _check(self) -> None:
+    def _raise_if_failed(self) -> None:
         """Raise the first failure that the crawl cannot survive; it then ends as after a kill."""
         self._failure.raise_if_failed()
         if self._indexer.error is not None:
             raise self._indexer.error
 
-    def interrupt(self) -> str:
+    def stop_by_user(self) -> str:
         """Stop at the request of the user; returns a sentence about the remaining work."""
         if not self._crawled:
-            self._stopping.request(StoppedBy.SIGNAL)
+            self._stopping.request_stop(StoppedBy.SIGNAL)
         pages = self._stages.backpressure.active_visits + self._stages.backpressure.level
         return f"finishing {format_count(pages, 'page')} and writing a checkpoint" if pages else "writing a checkpoint"
 
@@ -172,41 +172,41 @@ class Crawler:
         if mercy is not None and self._network is None:
             mercy.clear_verdicts(self._local_frontier)
         self._stages.readings.begin()
-        self._parts.begin()
-        await self._indexer.begin()
-        self._stages.trace.begin()
+        self._parts.open_for_writing()
+        await self._indexer.roll_back_and_accept()
+        self._stages.trace.start_recording()
         if self._governor is not None:
-            self._governor.begin()
+            self._governor.start()
         if self._network is not None:
             if mercy is not None:
                 self._network.retry_failed(mercy, self._indexing.outcomes, self._started)
             await self.checkpoint()  # from `begin` on pages may arrive, and a kill may happen
-            await self._network.begin()
+            await self._network.join_cluster()
         self._frontier.discover([Request(url, kind=RequestKind.SEED, seen_at=self._started) for url in seeds])
         if mercy is not None and self._network is None:
             mercy.requeue(self._local_frontier, self._indexing.outcomes, self._desk.tally, self._started)
         await self.checkpoint()
-        self._update_pause()
+        self._pause_if_consumer_is_behind()
         if self._refreshing is not None:
             self._publish_reading()  # progress displays count polls from here on
         self._fleet.wake()
-        await self._watch()
-        self._check()
+        await self._run_until_stopped()
+        self._raise_if_failed()
         if self._governor is not None:
-            self._governor.end()
+            self._governor.stop_deciding()
         await self._store_last_pages()
         self._crawled = True
         if self._network is not None:
-            await self._network.end()
+            await self._network.leave_cluster()
         if self._refreshing is not None:
             await self.checkpoint()
-            self._refreshing.stop()
+            self._refreshing.stop_polling()
         if self._audience is not None:
             await wait_for_consumer(self._audience, self.checkpoint, self._clock, every=self._limits.checkpoint_every)
         await self.checkpoint(clean=True)
-        await self._indexer.finish()
+        await self._indexer.finish_shards()
         self._publish_reading()
-        return self._summary()
+        return self._make_summary()
 
     async def _store_last_pages(self) -> None:
         """Store all fetched pages. An agent of a cluster has a time limit, because other agents wait for its
@@ -227,11 +227,11 @@ class Crawler:
 
     async def _stop_and_drain(self, *, durable: bool = False) -> None:
         await self._fleet.stop(STOP_GRACE)
-        await self._drain()
+        await self._drain_buffer()
         if durable:
             await self.checkpoint()
 
-    async def _watch(self) -> None:
+    async def _run_until_stopped(self) -> None:
         """Watch the crawl until it is done or told to stop."""
         read_at = sealed_at = self._clock.now()
         was_idle = False
@@ -239,58 +239,62 @@ class Crawler:
         loop = asyncio.get_running_loop()
         woke_at = loop.time()
         while not self._stopping.is_requested:
-            seconds, slept_at = self._sleep_time(was_idle), loop.time()
+            seconds, slept_at = self._seconds_to_sleep(was_idle), loop.time()
             await self._clock.sleep(seconds)
             since, woke_at = woke_at, loop.time()
             if load is not None:
                 load.update(woke_at - since, late=woke_at - slept_at - seconds)
-            self._check()
+            self._raise_if_failed()
             # new links may turn up: before the check whether any work is left
             self._indexing.apply_shared_scope()
             now = self._clock.now()
-            full = self._desk.is_page_limit_reached and not self._frontier.polls_waiting
-            limit = self._limits.reached(
+            full = self._desk.is_page_limit_reached and not self._frontier.waiting_polls
+            limit = self._limits.limit_reached(
                 pages=full, seconds=now - self._started, free_bytes=self._stages.home.free_bytes
             )
             if self._network is not None and self._network.limits.is_time_over:
                 limit = limit or StoppedBy.TIME_LIMIT
             if limit:
-                self._stopping.request(limit)
+                self._stopping.request_stop(limit)
             if self._governor is not None:
-                self._governor.check()
+                self._governor.decide_if_due()
             if self._refreshing is not None and not limit:
                 self._refreshing.send_due_polls(now)
-            self._update_pause()
+            self._pause_if_consumer_is_behind()
             if now - read_at >= 1.0:
                 read_at = now
                 self._publish_reading()
             # An agent at its page quota is idle, too: its checkpoint may free quota for other agents.
-            stuck = self._frontier.ready_at() is None or self._desk.is_page_limit_in_flight or self._is_stalled(now)
+            stuck = (
+                self._frontier.ready_at() is None or self._desk.is_page_limit_in_flight or self._is_round_stalled(now)
+            )
             idle = not meter.active_visits and not meter.level and stuck
-            if now - sealed_at >= self._until_checkpoint(idle, was_idle):
+            if now - sealed_at >= self._checkpoint_interval(idle, was_idle):
                 await self.checkpoint()
                 sealed_at = self._clock.now()
             was_idle = idle
             if idle and not self._work_left():
                 return
-            if idle and not self._desk.has_undurable and self._is_stalled(now):
+            if idle and not self._desk.has_undurable and self._is_round_stalled(now):
                 assert self._refreshing is not None
                 self._refreshing.end_round_early(now)
                 return
-            self._indexing.move_pages()  # a restarted worker or an expired page sends no signal
+            self._indexing.move_pages_on()  # a restarted worker or an expired page sends no signal
             self._fleet.wake()
 
-    def _sleep_time(self, idle: bool) -> float:
+    def _seconds_to_sleep(self, idle: bool) -> float:
         if not idle or self._refreshing is None:
             return CONSUMER_CHECK_EVERY
-        return min(max(CONSUMER_CHECK_EVERY, self._refreshing.seconds_until_due(self._clock.now())), IDLE_CHECK_EVERY)
+        return min(
+            max(CONSUMER_CHECK_EVERY, self._refreshing.seconds_until_next_poll(self._clock.now())), IDLE_CHECK_EVERY
+        )
 
-    def _until_checkpoint(self, idle: bool, was_idle: bool) -> float:
+    def _checkpoint_interval(self, idle: bool, was_idle: bool) -> float:
         """Seconds between the last checkpoint and the next."""
         if not idle:
             return self._limits.checkpoint_every
         if self._refreshing is not None:
-            if not self._refreshing.has_undurable and not self._desk.has_undurable:
+            if not self._refreshing.has_unsaved_polls and not self._desk.has_undurable:
                 return math.inf  # nothing has happened, and nothing will until a poll is due
             longest = IDLE_CHECK_EVERY if self._refreshing.is_single_round else math.inf
             return min(longest, self._limits.checkpoint_every)
@@ -308,23 +312,23 @@ class Crawler:
     def _work_left(self) -> int:
         """Work that is left, as far as that is durable."""
         if self._refreshing is not None:
-            return self._refreshing.work_left
-        return self._frontier.waiting + self._frontier.polls_waiting
+            return self._refreshing.remaining_work
+        return self._frontier.waiting_count + self._frontier.waiting_polls
 
-    def _is_stalled(self, now: float) -> bool:
-        return self._refreshing is not None and self._refreshing.is_stalled(now)
+    def _is_round_stalled(self, now: float) -> bool:
+        return self._refreshing is not None and self._refreshing.is_round_stalled(now)
 
-    def _update_pause(self) -> None:
+    def _pause_if_consumer_is_behind(self) -> None:
         if self._audience is not None:
             self._stages.backpressure.set_paused(self._audience.is_behind())
 
-    async def _drain(self) -> None:
+    async def _drain_buffer(self) -> None:
         while self._stages.backpressure.level:
-            self._check()
-            self._indexing.move_pages()
+            self._raise_if_failed()
+            self._indexing.move_pages_on()
             await self._clock.sleep(0.01)
 
-    def _elapsed(self) -> float:
+    def _elapsed_seconds(self) -> float:
         return self._clock.now() - self._started
 
     def _publish_reading(self) -> None:
@@ -334,7 +338,7 @@ class Crawler:
         for listener in self._listeners:
             listener(reading)
 
-    def _summary(self) -> Summary:
+    def _make_summary(self) -> Summary:
         stopped_by, refresh = self._stopping.reason, None
         is_done = not self._work_left()
         if self._refreshing is not None:
@@ -345,7 +349,7 @@ class Crawler:
         return make_summary(
             self._desk,
             self._frontier,
-            seconds=self._elapsed(),
+            seconds=self._elapsed_seconds(),
             before=self._before,
             peak_rss=peak_rss() + self._indexer.peak_rss,
             stopped_by=stopped_by,

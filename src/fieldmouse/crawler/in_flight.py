@@ -28,7 +28,7 @@ from fieldmouse.frontier.protocol import CrawlFrontier
 from fieldmouse.storage.checkpoint import CrawlCounters, Durable, Sealed
 from fieldmouse.types.outcome import ContentChange, Failed, IndexResult, OutcomeRow, Refused, outcome_row
 from fieldmouse.types.reason import OutcomeKind, OutcomeReason
-from fieldmouse.types.request import HostVisit, Origin, QueuedRequest, Request
+from fieldmouse.types.request import EnteredBy, HostVisit, QueuedRequest, Request
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(OutcomeRow).decode
@@ -44,7 +44,7 @@ class PageQuota(Protocol):
         """Whether one more page may be requested."""
 
 
-class InFlight(Durable):
+class InFlightTable(Durable):
     """The tally is its part of the checkpoint; the rows are in the outcome log, which is another part."""
 
     name = "tally"
@@ -66,9 +66,9 @@ class InFlight(Durable):
         self.undurable: Counter[OutcomeKind] = Counter()  # known and not settled, by kind
         self.undurable_bytes = 0
         if quota is not None:
-            quota.set_in_flight_counter(self._count_in_flight)
+            quota.set_in_flight_counter(self._pages_not_settled)
 
-    def _count_in_flight(self) -> int:
+    def _pages_not_settled(self) -> int:
         return len(self._pages_in_flight) + self.undurable[OutcomeKind.PAGE]
 
     @property
@@ -77,24 +77,24 @@ class InFlight(Durable):
         return self.undurable_polls > 0 or any(self.undurable.values())
 
     @property
-    def pages(self) -> int:
+    def stored_pages(self) -> int:
         """Pages stored, including those of the next checkpoint."""
         return self.tally.pages + self.undurable[OutcomeKind.PAGE]
 
     @property
-    def _discovered(self) -> int:
-        return self.tally.discovered_pages + self.undurable[OutcomeKind.PAGE]
+    def _discovered_pages(self) -> int:
+        return self.tally.first_fetched_pages + self.undurable[OutcomeKind.PAGE]
 
     @property
     def is_page_limit_in_flight(self) -> bool:
         """Whether the page limit would be reached if all pages in flight arrive."""
         if self._quota is not None:
             return not self._quota.has_room()
-        return bool(self.page_limit) and self._discovered + len(self._pages_in_flight) >= self.page_limit
+        return bool(self.page_limit) and self._discovered_pages + len(self._pages_in_flight) >= self.page_limit
 
     @property
     def is_page_limit_reached(self) -> bool:
-        return bool(self.page_limit) and self._discovered >= self.page_limit
+        return bool(self.page_limit) and self._discovered_pages >= self.page_limit
 
     def try_start_fetch(self, ticket: QueuedRequest) -> bool:
         """Whether the ticket may be requested; if so, it counts as in flight.
@@ -102,7 +102,7 @@ class InFlight(Durable):
         Pages in flight count against the limit until their outcome is known, so that exactly as many pages
         are stored as requested. A poll is always allowed: polls have their own budget.
         """
-        if ticket.origin is Origin.POLLED:
+        if ticket.origin is EnteredBy.POLLED:
             self._polls_in_flight.add(ticket.number)
             return True
         if self.is_page_limit_in_flight:
@@ -117,7 +117,9 @@ class InFlight(Durable):
     def end_visit(self, tickets: Iterable[QueuedRequest]) -> None:
         self._leased.difference_update([ticket.number for ticket in tickets])
 
-    def split_by_started(self, tickets: Iterable[QueuedRequest]) -> tuple[list[QueuedRequest], list[QueuedRequest]]:
+    def split_failed_and_unstarted(
+        self, tickets: Iterable[QueuedRequest]
+    ) -> tuple[list[QueuedRequest], list[QueuedRequest]]:
         """Split leased tickets into those the fetch worker failed on and those it had not started.
 
         If it had requested none, the cause is common to all tickets: then all of them count as failed on.
@@ -129,7 +131,7 @@ class InFlight(Durable):
     def mark_delivered(self, number: int, link: Request) -> None:
         self.awaiting_index[number] = link
         self._leased.discard(number)
-        if link.door is Origin.POLLED:
+        if link.door is EnteredBy.POLLED:
             self._polls_in_flight.discard(number)
             self._answered_polls.add(number)
 
@@ -140,7 +142,7 @@ class InFlight(Durable):
         self._answered_polls.discard(number)
         self._leased.discard(number)
 
-    def undo_delivery(self, number: int) -> Request:
+    def unmark_delivered(self, number: int) -> Request:
         """Take back a response that found no room in the buffer; returns the link to fetch again."""
         self.forget_request(number)
         link = self.awaiting_index.pop(number)
@@ -151,7 +153,7 @@ class InFlight(Durable):
         link, kind = outcome.link, OutcomeKind.REFUSED if isinstance(outcome, Refused) else OutcomeKind.FAILED
         row = outcome_row(link, kind, outcome.at, reason=outcome.reason, detail=outcome.detail)
         self._verdicts.append((IndexResult(number, 0, 0, kind, _encode(row), reason=row.reason), link))
-        if link.door is Origin.POLLED:
+        if link.door is EnteredBy.POLLED:
             self._answered_polls.add(number)
         self._count_known(number, kind)
 
@@ -175,7 +177,7 @@ class InFlight(Durable):
         else:
             self.undurable[kind] += by
 
-    def undo_parsed(self, numbers: Sequence[int]) -> list[tuple[int, Request]]:
+    def forget_parsed(self, numbers: Sequence[int]) -> list[tuple[int, Request]]:
         """Forget the results of a dead worker process; returns the tickets to fetch again."""
         lost = set(numbers)
         for batches in self._known.values():
@@ -194,7 +196,7 @@ class InFlight(Durable):
                 again.append((number, link))
         return again
 
-    def take_durable(self, batches: Sequence[int]) -> tuple[dict[int, OutcomeKind], list[bytes]]:
+    def settle_durable(self, batches: Sequence[int]) -> tuple[dict[int, OutcomeKind], list[bytes]]:
         """Remove and count everything that is durable now: shard i up to batch `batches[i]`, and all
         verdicts.
 
@@ -208,11 +210,11 @@ class InFlight(Durable):
                 for page in pages.pop(batch):
                     kinds[page.number] = page.kind
                     rows.append(page.row)
-                    self._count(page, self.awaiting_index.pop(page.number, None))
+                    self._count_settled(page, self.awaiting_index.pop(page.number, None))
         for verdict, link in self._verdicts:
             kinds[verdict.number] = verdict.kind
             rows.append(verdict.row)
-            self._count(verdict, link)
+            self._count_settled(verdict, link)
         self._verdicts.clear()
         return kinds, rows
 
@@ -221,11 +223,11 @@ class InFlight(Durable):
     def seal(self) -> Sealed[CrawlCounters]:
         return Sealed(self.tally)
 
-    def _count(self, outcome: IndexResult, link: Request | None) -> None:
+    def _count_settled(self, outcome: IndexResult, link: Request | None) -> None:
         self._count_known(outcome.number, outcome.kind, -1)
         self.undurable_bytes -= outcome.size
         if outcome.number not in self._answered_polls:
-            self.tally.count(outcome.kind, outcome.reason, outcome.size, outcome.left_out)
+            self.tally.count_outcome(outcome.kind, outcome.reason, outcome.size, outcome.left_out)
             return
         self._answered_polls.discard(outcome.number)
         row = _decode(outcome.row)
@@ -240,11 +242,11 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(eq=False, slots=True)
-class Dispatcher:
+class VisitRunner:
     """Host visits for the fetch pool. A crash of a fetch worker costs its page, not the crawl."""
 
     worker: FetchWorker
-    in_flight: InFlight
+    in_flight: InFlightTable
     frontier: CrawlFrontier
     failure: FailureLatch
     stop: StopRequest
@@ -253,11 +255,11 @@ class Dispatcher:
 
     def take_visit(self) -> HostVisit | None:
         sated = self.in_flight.is_page_limit_in_flight
-        if self.stop.is_requested or (sated and not self.frontier.polls_waiting):
+        if self.stop.is_requested or (sated and not self.frontier.waiting_polls):
             return None
         with self.failure:
-            return self.frontier.take(self.clock.now(), only_polls=sated)
-        self.stop.request()
+            return self.frontier.take_visit(self.clock.now(), only_polls=sated)
+        self.stop.request_stop()
         return None
 
     def end_visit(self, errand: HostVisit, report: VisitReport) -> None:
@@ -265,20 +267,20 @@ class Dispatcher:
         if not errand.state.pages and state.pages > 0:
             self.in_flight.tally.count_host_with_pages()
         with self.failure:
-            self.frontier.give_back(errand, state, unused)
+            self.frontier.end_visit(errand, state, unused)
         self.wake_up.fire()
 
     async def run_visit(self, errand: HostVisit) -> VisitReport:
         self.in_flight.start_visit(errand.tickets)
         try:
-            return await self.worker.visit(errand)
+            return await self.worker.visit_host(errand)
         except StorageError as error:
             self.failure.record(error)
             return errand.state, ()
         except Exception as error:
             # Our own bug must not stop a crawl of many hosts: log the page, fail it, continue.
             now = self.clock.now()
-            blamed, others = self.in_flight.split_by_started(errand.tickets)
+            blamed, others = self.in_flight.split_failed_and_unstarted(errand.tickets)
             for ticket in blamed:
                 log.exception("crashed on %s", ticket.link.url)
                 detail = f"{type(error).__name__}: {error}"

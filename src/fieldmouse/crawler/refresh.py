@@ -20,9 +20,9 @@ import msgspec
 import numpy as np
 
 from fieldmouse.aio import DaemonExecutor
-from fieldmouse.archive.warc_reader import TornMember, read_members, read_record, stored_response
+from fieldmouse.archive.warc_reader import TornMember, read_members, read_record, response_in_record
 from fieldmouse.clock import Clock, WallClock
-from fieldmouse.config.sections import RefreshOrder
+from fieldmouse.config.sections import RefreshOptions
 from fieldmouse.config.settings_file import Settings
 from fieldmouse.crawler.refresh_state import RefreshState
 from fieldmouse.errors import DamagedFile
@@ -55,7 +55,7 @@ class Poller(Durable):
 
     def __init__(
         self,
-        order: RefreshOrder,
+        order: RefreshOptions,
         state: RefreshState,
         *,
         ledger: PageTable,
@@ -94,13 +94,13 @@ class Poller(Durable):
         """Apply the outcomes of earlier runs; this creates the first page table of a crawl."""
         self._end = self._outcomes.length
         self._ledger.catch_up(self._end)
-        self._ledger.limit_times(self._opened_at, self._round_noted)
-        if not self._frontier.polls_waiting and self._ledger.in_flight:
+        self._ledger.cap_future_times(self._opened_at, self._round_noted)
+        if not self._frontier.waiting_polls and self._ledger.in_flight:
             self._ledger.clear_in_flight()  # they left with a host, or with a frontier that was repaired
 
     def seal(self) -> Sealed[RefreshState]:
         state, self._end = self._state, self._outcomes.length
-        if not state.baseline and not self._frontier.waiting:
+        if not state.baseline and not self._frontier.waiting_count:
             state = self._state = msgspec.structs.replace(state, baseline=self._clock.now())
         if self._over and state.round:
             state = msgspec.structs.replace(state, round=0.0, last_round=state.round)
@@ -119,23 +119,23 @@ class Poller(Durable):
         """Send the polls that are due."""
         if self._share is not None and self._total_budget is not None:
             self._scheduler.set_budget(self._total_budget * self._share(), now)
-        room = MAX_WAITING_POLLS - self._frontier.polls_waiting
+        room = MAX_WAITING_POLLS - self._frontier.waiting_polls
         if now < self._look_at or room <= 0:
             return
-        self._poll(self._scheduler.take_due(now, room))
-        self._look_at = self._scheduler.next_at(now) or 0.0
+        self._send_polls(self._scheduler.take_due(now, room))
+        self._look_at = self._scheduler.next_poll_at(now) or 0.0
 
-    def _poll(self, links: Sequence[Request]) -> None:
+    def _send_polls(self, links: Sequence[Request]) -> None:
         if links:
             self._frontier.poll(links)
             self._has_new_polls = True
 
-    def seconds_until_due(self, now: float) -> float:
+    def seconds_until_next_poll(self, now: float) -> float:
         """Seconds until the next poll can be due; for a time when no fetch worker is active."""
         return self._look_at - now
 
     @property
-    def budget(self) -> float | None:
+    def polls_per_second(self) -> float | None:
         """Polls per second; None: limited only by politeness."""
         return self._ledger.budget
 
@@ -145,34 +145,36 @@ class Poller(Durable):
         return self._state.round > 0
 
     @property
-    def has_undurable(self) -> bool:
+    def has_unsaved_polls(self) -> bool:
         """Whether a checkpoint would add outcomes, although no fetch worker is active."""
         return self._has_new_polls or self._ledger.in_flight > 0
 
     @property
-    def work_left(self) -> int:
+    def remaining_work(self) -> int:
         """Work left in the round: polls, and URLs discovered since; always 1 without a round."""
         if not self._state.round:
             return 1
         frontier = self._frontier
-        return self._scheduler.remaining + frontier.polls_waiting + frontier.waiting - frontier.held_back
+        return (
+            self._scheduler.remaining_pages + frontier.waiting_polls + frontier.waiting_count - frontier.held_back_count
+        )
 
-    def is_stalled(self, now: float) -> bool:
+    def is_round_stalled(self, now: float) -> bool:
         """Whether the round only waits for failed hosts that rest for longer than it waits."""
         stalled = self.is_single_round and self._frontier.is_stalled(now, POLL_WAIT)
-        return stalled and not self._scheduler.can_poll()
+        return stalled and not self._scheduler.has_pollable_page()
 
     def end_round_early(self, now: float) -> None:
         """End the round without the pages of resting hosts. Their polls stay in the frontier."""
-        self.postponed_pages, self.resting_hosts = (self._scheduler.remaining, self._frontier.resting_hosts(now))
+        self.postponed_pages, self.resting_hosts = (self._scheduler.remaining_pages, self._frontier.resting_hosts(now))
         self._over = True
 
     @property
     def is_round_over(self) -> bool:
         """Whether the round has ended, perhaps with postponed pages."""
-        return self._over or not self.work_left
+        return self._over or not self.remaining_work
 
-    def stop(self) -> None:
+    def stop_polling(self) -> None:
         """Stop polling. If the round is over, the next run begins another."""
         self._over = self.is_round_over
 
@@ -180,7 +182,7 @@ class Poller(Durable):
 
     def is_target_stored(self, link: Request, target: Url) -> bool:
         """Whether a permanently redirected page can be removed: its target is stored."""
-        if self._is_stored(target, self._moved_at.get(link.url, math.inf)):
+        if self._is_page_stored(target, self._moved_at.get(link.url, math.inf)):
             self._moving.pop(link.url, None)
             self._moved_at.pop(link.url, None)
             return True
@@ -189,7 +191,7 @@ class Poller(Durable):
             self._moved_at.setdefault(link.url, self._clock.now())
         return False
 
-    def _is_stored(self, url: str, since: float) -> bool:
+    def _is_page_stored(self, url: str, since: float) -> bool:
         """Whether the page of that URL, or of the URL it moved to, is stored.
 
         On a cluster, a page of another agent counts as stored once that agent has had time to fetch it,
@@ -197,28 +199,28 @@ class Poller(Durable):
         """
         ledger = self._ledger
         for _ in range(_HOPS):
-            number = ledger.find(url)
+            number = ledger.find_row(url)
             if number is None:
                 return self._elsewhere is not None and self._elsewhere(Url(url), since)
             rows = np.array([number])
-            flags = int(ledger.take("flags", rows)[0])
+            flags = int(ledger.read_cells("flags", rows)[0])
             if not flags & UNPLANNED:
                 return True
             if not flags & PageFlag.MOVED:
                 return False
-            url = ledger.row_at(int(ledger.take("standing", rows)[0])).target
+            url = ledger.outcome_at(int(ledger.read_cells("standing", rows)[0])).target
         return False
 
     def _poll_moved(self) -> None:
         """Poll moved pages whose targets are stored now; their new outcome counts."""
         ledger = self._ledger
         at = self._moved_at
-        for url in [url for url, target in self._moving.items() if self._is_stored(target, at[url])]:
-            number = ledger.find(url)
+        for url in [url for url, target in self._moving.items() if self._is_page_stored(target, at[url])]:
+            number = ledger.find_row(url)
             rows = np.array([] if number is None else [number], np.int64)
-            if not (ledger.take("flags", rows) & PageFlag.IN_FLIGHT).any():
+            if not (ledger.read_cells("flags", rows) & PageFlag.IN_FLIGHT).any():
                 del self._moving[url]
-                self._poll(self._scheduler.poll_now(rows))
+                self._send_polls(self._scheduler.poll_now(rows))
 
 
 def open_page_table(home: CrawlDir, settings: Settings, last: Checkpoint | None) -> PageTable:
@@ -257,4 +259,4 @@ def _archived_response(archive: Path, warc: str, offset: int) -> Response:
         raise DamagedFile(path, torn.reason) from torn
     if member is None:
         raise DamagedFile(path, f"there is no record at byte {offset}")
-    return stored_response(read_record(member.content))
+    return response_in_record(read_record(member.content))

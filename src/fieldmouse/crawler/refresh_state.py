@@ -18,9 +18,9 @@ from __future__ import annotations
 
 import msgspec
 
-from fieldmouse.config.sections import RefreshOrder
+from fieldmouse.config.sections import RefreshOptions
 from fieldmouse.storage.changes import REFRESH_PART
-from fieldmouse.storage.checkpoint import Checkpoint, sealed_outcomes
+from fieldmouse.storage.checkpoint import Checkpoint, sealed_outcome_bytes
 
 
 class RefreshState(msgspec.Struct, frozen=True):
@@ -37,14 +37,18 @@ class RefreshState(msgspec.Struct, frozen=True):
 
 def saved_refresh_state(last: Checkpoint | None) -> RefreshState:
     """State in the last checkpoint; the default if the crawl was never refreshed."""
-    return last.state(REFRESH_PART, RefreshState) if last is not None and REFRESH_PART in last.parts else RefreshState()
+    return (
+        last.decode_part(REFRESH_PART, RefreshState)
+        if last is not None and REFRESH_PART in last.parts
+        else RefreshState()
+    )
 
 
-def state_for_run(last: Checkpoint | None, order: RefreshOrder, now: float) -> RefreshState:
+def state_for_run(last: Checkpoint | None, order: RefreshOptions, now: float) -> RefreshState:
     """State with which a run of `order` starts."""
     state = saved_refresh_state(last)
-    alone = state.reach == sealed_outcomes(last)
-    ahead = [(sealed_outcomes(last), state.baseline)] if state.baseline > now else []
+    alone = state.reach == sealed_outcome_bytes(last)
+    ahead = [(sealed_outcome_bytes(last), state.baseline)] if state.baseline > now else []
     return RefreshState(
         baseline=min(state.baseline, now) or (now if order.hold_waiting else 0.0),
         round=min(state.round or now, now) if order.once else 0.0,

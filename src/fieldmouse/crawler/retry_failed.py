@@ -20,7 +20,7 @@ import msgspec
 from fieldmouse.frontier.frontier import Frontier
 from fieldmouse.policy.retry import CLEARABLE, HOST_FAILURES
 from fieldmouse.storage.checkpoint import CrawlCounters
-from fieldmouse.storage.log import Log, records
+from fieldmouse.storage.log import Log, read_records
 from fieldmouse.types.outcome import OutcomeRow
 from fieldmouse.types.reason import OutcomeKind, OutcomeReason
 from fieldmouse.types.request import Request, RequestKind
@@ -37,7 +37,7 @@ _OF_ONE_PAGE = frozenset({OutcomeReason.TLS.value, OutcomeReason.TIMEOUT.value, 
 _GIVEN_UP = (OutcomeKind.FAILED, OutcomeKind.REFUSED)
 
 
-class RetriedHosts(msgspec.Struct, frozen=True):
+class RetryCounts(msgspec.Struct, frozen=True):
     """Numbers of hosts and URLs to be tried again."""
 
     hosts: int
@@ -47,7 +47,7 @@ class RetriedHosts(msgspec.Struct, frozen=True):
 class RetryFailed:
     """One retry of failures. `tell` gets the result; with `private`, private addresses are allowed."""
 
-    def __init__(self, tell: Callable[[RetriedHosts], None], *, private: bool = False):
+    def __init__(self, tell: Callable[[RetryCounts], None], *, private: bool = False):
         self._tell = tell
         self._verdicts = CLEARABLE if private else HOST_FAILURES
         self._pardoned: set[Host] = set()
@@ -60,12 +60,12 @@ class RetryFailed:
         """Queue the URLs again: after all parts have begun, and before the first checkpoint."""
         rows = [
             row
-            for row in self._given_up(outcomes, polled=tally.polled.polls > 0).values()
+            for row in self._retryable_rows(outcomes, polled=tally.polled.polls > 0).values()
             if row.reason not in _OF_ONE_PAGE or host_of(row.url) in self._pardoned
         ]
         self._withdraw(rows, outcomes, tally, now)
-        frontier.requeue([_link(row) for row in rows])
-        self._tell(RetriedHosts(len(self._pardoned | {host_of(row.url) for row in rows}), len(rows)))
+        frontier.requeue_retried([_request_of_row(row) for row in rows])
+        self._tell(RetryCounts(len(self._pardoned | {host_of(row.url) for row in rows}), len(rows)))
 
     def requeue_on_cluster(
         self,
@@ -83,16 +83,16 @@ class RetryFailed:
         log, which a copied directory has from its original: other agents retry these. The state of hosts
         is on the coordinator; here a host counts as given up if one of its URLs has such a verdict.
         """
-        late = dict(_decode_late(record) for _, record in records(unbooked.path, length=unbooked.length))
-        given_up = self._given_up(outcomes, polled=tally.polled.polls > 0, start=own_from).values()
+        late = dict(_decode_late(record) for _, record in read_records(unbooked.path, length=unbooked.length))
+        given_up = self._retryable_rows(outcomes, polled=tally.polled.polls > 0, start=own_from).values()
         rows = [row for row in given_up if row.at > late.get(row.url, 0.0)]
         hosts = {host_of(row.url) for row in rows if row.reason in self._verdicts}
         rows = [row for row in rows if row.reason in self._verdicts or host_of(row.url) in hosts]
         self._withdraw(rows, outcomes, tally, now)
-        take_back([(msgspec.structs.replace(_link(row), forgiven=True), row.kind.value) for row in rows])
-        self._tell(RetriedHosts(len(hosts), len(rows)))
+        take_back([(msgspec.structs.replace(_request_of_row(row), forgiven=True), row.kind.value) for row in rows])
+        self._tell(RetryCounts(len(hosts), len(rows)))
 
-    def _given_up(self, outcomes: Log, *, polled: bool, start: int = 0) -> dict[str, OutcomeRow]:
+    def _retryable_rows(self, outcomes: Log, *, polled: bool, start: int = 0) -> dict[str, OutcomeRow]:
         """The last row of each URL with a retryable reason that is not withdrawn yet.
 
         If anything was `polled`, every row is decoded: a poll may have given a URL another outcome since.
@@ -100,7 +100,7 @@ class RetryFailed:
         rows: dict[str, OutcomeRow] = {}
         reasons = self._verdicts | _OF_ONE_PAGE
         marks = [reason.encode() for reason in reasons]
-        for _, record in records(outcomes.path, start=start, length=outcomes.length):
+        for _, record in read_records(outcomes.path, start=start, length=outcomes.length):
             # Most rows are pages: searching for the reason is much cheaper than decoding.
             if polled or any(mark in record for mark in marks):
                 row = _decode(record)
@@ -117,8 +117,8 @@ class RetryFailed:
         for row in rows:
             mark = OutcomeRow(row.url, OutcomeKind.WITHDRAWN, now, reason=row.reason, detail=row.kind)
             outcomes.append(_encode(mark))
-            tally.uncount(row.kind, row.reason)
+            tally.uncount_outcome(row.kind, row.reason)
 
 
-def _link(row: OutcomeRow) -> Request:
+def _request_of_row(row: OutcomeRow) -> Request:
     return Request(row.url, row.depth, row.via, RequestKind(row.found_as), row.seen_at)

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from fieldmouse.clock import WallClock
-from fieldmouse.config.sections import RefreshOrder
+from fieldmouse.config.sections import RefreshOptions
 from fieldmouse.config.settings_file import Settings
-from fieldmouse.crawler.builder import CrawlParts, OpenDurable, build
+from fieldmouse.crawler.builder import CrawlParts, OpenDurable, build_crawl
 from fieldmouse.crawler.crawler import CombinedConsumer, PageConsumer, StatsListener
 from fieldmouse.crawler.retry_failed import RetryFailed
 from fieldmouse.errors import StoppedImmediately
@@ -50,7 +50,7 @@ class CrawlRun:
         mercy: RetryFailed | None = None,
         parts: Sequence[OpenDurable] = (),
         audience: PageConsumer | None = None,
-        order: RefreshOrder | None = None,
+        order: RefreshOptions | None = None,
         joining: JoinRequest | None = None,
     ):
         self._home, self._settings, self._seeds = home, settings, seeds
@@ -62,7 +62,7 @@ class CrawlRun:
     def interrupt(self) -> str:
         """Stop at the request of the user; returns a sentence about the remaining work."""
         assert self._crew is not None
-        return self._crew.crawler.interrupt()
+        return self._crew.crawler.stop_by_user()
 
     def stop_at_once(self) -> None:
         """Stop at once, which is as safe as a kill: `run` raises `StoppedImmediately`."""
@@ -78,7 +78,7 @@ class CrawlRun:
             notifier = build_notifier(self._home, read_checkpoint(self._home), self._settings, WallClock())
             parts.append(_already_open(notifier))
             consumers.append(notifier)
-        self._crew = build(
+        self._crew = build_crawl(
             self._home,
             self._settings,
             self._listeners,
@@ -101,7 +101,7 @@ class CrawlRun:
         try:
             summary = await crew.crawler.crawl(self._seeds, mercy=self._mercy)
             if notifier is not None:
-                summary = msgspec.structs.replace(summary, untold=await notifier.waiting())
+                summary = msgspec.structs.replace(summary, untold=await notifier.undelivered_changes())
             return summary
         finally:
             # After `hurry` nothing is closed: a thread may still be writing to the files.

@@ -25,9 +25,9 @@ import xxhash
 
 from fieldmouse.policy.scope import Scope, ScopeState, SharedScope
 from fieldmouse.storage import outcome_log
-from fieldmouse.storage.checkpoint import Checkpoint, Durable, DurableLog, Sealed, sealed_outcomes, sealed_scope
+from fieldmouse.storage.checkpoint import Checkpoint, Durable, DurableLog, Sealed, sealed_outcome_bytes, sealed_scope
 from fieldmouse.storage.directory import CrawlDir
-from fieldmouse.storage.log import records
+from fieldmouse.storage.log import read_records
 from fieldmouse.types.outcome import IndexResult, OutcomeRow
 from fieldmouse.types.reason import OutcomeKind
 from fieldmouse.types.request import Request
@@ -73,17 +73,17 @@ class CrawlScope(Durable):
         if shared is not None:
             shared.publish(self._joined)
         self._warned = False
-        self.held_links = DurableLog("held", home / "held.log", last) if base.may_grow else None
+        self.held_links = DurableLog("held", home / "held.log", last) if base.can_grow else None
         # positions of held links, by the part of the scope their host may join
         self._waiting: dict[str, list[int]] = {}
         self._unsettled: set[Url] = set()  # seeds and their redirect targets that have no outcome yet
         self._targets: dict[Url, Url | None] = {}  # of the outcomes so far: redirect target, None without one
         if self.held_links is not None and (state.open or state.seeds != len(seeds)):
             self._unsettled.update(seeds)
-            length = sealed_outcomes(last) if last is not None else 0
-            self._note_outcomes(outcome_log.rows(home, length=length) if length else ())
+            length = sealed_outcome_bytes(last) if last is not None else 0
+            self._follow_seed_redirects(outcome_log.outcome_rows(home, length=length) if length else ())
             if self.may_grow:
-                self._find_held()
+                self._index_held_links()
         self._was_open = self.may_grow
 
     @property
@@ -100,11 +100,11 @@ class CrawlScope(Durable):
         for link in links:
             if self.scope.admits(link.url, link.depth if depth is None else depth):
                 admitted.append(link)
-            elif self.may_grow and self.scope.may_join(host_of(link.url)):
-                self._hold(link)
+            elif self.may_grow and self.scope.can_host_join(host_of(link.url)):
+                self._hold_link(link)
         return admitted
 
-    def _hold(self, link: Request) -> None:
+    def _hold_link(self, link: Request) -> None:
         assert self.held_links is not None, "nothing may join a scope that cannot grow"
         if self.held_links.length > MAX_HELD_BYTES:
             if not self._warned:
@@ -114,27 +114,27 @@ class CrawlScope(Durable):
         place = self.held_links.append(_encode(link))
         self._waiting.setdefault(self.scope.scope_name(host_of(link.url)), []).append(place)
 
-    def _find_held(self) -> None:
+    def _index_held_links(self) -> None:
         """Find the links held back by earlier runs; those in scope were followed when their host joined."""
         assert self.held_links is not None
-        for place, record in records(self.held_links.path, length=self.held_links.length):
+        for place, record in read_records(self.held_links.path, length=self.held_links.length):
             host = host_of(_link(record).url)
             if not self.scope.admits_host(host):
                 self._waiting.setdefault(self.scope.scope_name(host), []).append(place)
 
-    def _released(self, url: Url) -> list[Request]:
+    def _take_held_links(self, url: Url) -> list[Request]:
         places = self._waiting.pop(self.scope.scope_name(host_of(url)), [])
         held = [_link(self.held_links.read(place)) for place in places] if self.held_links is not None else []
         return [link for link in held if self.scope.admits_path(link.url)]
 
     # -- seeds
 
-    def handle_result(self, link: Request, parsed: IndexResult) -> list[Request]:
+    def widen_by_result(self, link: Request, parsed: IndexResult) -> list[Request]:
         """Handle a page, or a redirect of a seed; returns held links that are now in scope."""
         if parsed.kind is OutcomeKind.PAGE:
             may = link.is_from_seed or self._shared is not None
             if may and not self.scope.admits(link.url) and self.scope.follows_redirect(link.url):
-                return self._join(link)
+                return self._join_from_redirect(link)
         elif parsed.kind is OutcomeKind.MOVED and link.is_from_seed:
             target = Url(_row(parsed.row).target)
             if not self.scope.follows_redirect(target):
@@ -146,36 +146,36 @@ class CrawlScope(Durable):
                 )
         return []
 
-    def apply_shared(self) -> list[Request]:
+    def apply_shared_additions(self) -> list[Request]:
         """Add what other agents added to the scope; returns held links that are now in scope."""
         links: list[Request] = []
         for url in self._shared.take_received() if self._shared is not None else ():
             if not self.scope.admits(url) and self.scope.follows_redirect(url):
-                links += self._add(url)
+                links += self._add_to_scope(url)
         return links
 
-    def _add(self, url: Url) -> list[Request]:
+    def _add_to_scope(self, url: Url) -> list[Request]:
         self._joined.append(url)
         self._news.append(url)
         self.scope = self.scope.with_seeds([url])
-        return self._released(url)
+        return self._take_held_links(url)
 
-    def _join(self, link: Request) -> list[Request]:
+    def _join_from_redirect(self, link: Request) -> list[Request]:
         if self._shared is not None:
             self._shared.publish([link.url])
-        released = self._add(link.url)
+        released = self._add_to_scope(link.url)
         if link.is_from_seed:
             what = {"page": "that page", "host": "its host", "site": "its site"}[self.scope.mode]
             seed = link.trail[0] if link.trail else link.via
             log.info("seed %s redirects to %s: %s is in scope", seed, link.url, what)
         return released
 
-    def handle_durable(self, rows: Iterable[bytes]) -> None:
+    def settle_seeds(self, rows: Iterable[bytes]) -> None:
         """Handle outcomes that are durable from the next checkpoint on."""
         if self._unsettled:
-            self._note_outcomes(map(_row, rows))
+            self._follow_seed_redirects(map(_row, rows))
 
-    def _note_outcomes(self, rows: Iterable[OutcomeRow]) -> None:
+    def _follow_seed_redirects(self, rows: Iterable[OutcomeRow]) -> None:
         """Follow the redirects of seeds; their rows may come in any order."""
         ended = []
         for row in rows:
@@ -197,7 +197,7 @@ class CrawlScope(Durable):
             self._targets.clear()
             self._waiting.clear()
 
-    def take_changes(self) -> ScopeChange | None:
+    def take_changes_for_workers(self) -> ScopeChange | None:
         """Changes that the worker processes have not received yet; None without changes."""
         if not self._news and self._was_open == self.may_grow:
             return None

@@ -26,9 +26,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from fieldmouse.backpressure import Backpressure
 from fieldmouse.control.page_trace import BufferGauge
-from fieldmouse.crawler.in_flight import InFlight
+from fieldmouse.crawler.in_flight import InFlightTable
 from fieldmouse.frontier.protocol import CrawlFrontier
-from fieldmouse.policy.scope import DropRule
+from fieldmouse.policy.scope import DropReason
 from fieldmouse.storage.checkpoint import CrawlCounters, PollCounters
 from fieldmouse.types.reason import OutcomeKind, StoppedBy
 from fieldmouse.types.stats import ClusterSummary, LiveStats, RefreshSummary, Summary
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 def live_stats(
-    now: float, desk: InFlight, frontier: CrawlFrontier, meter: Backpressure, gauge: BufferGauge
+    now: float, desk: InFlightTable, frontier: CrawlFrontier, meter: Backpressure, gauge: BufferGauge
 ) -> LiveStats:
     """Current statistics."""
     tally, fresh = desk.tally, desk.undurable
@@ -46,26 +46,26 @@ def live_stats(
     next_at = ready_at if ready_at is not None and ready_at > now and not meter.active_visits else 0.0
     return LiveStats(
         at=now,
-        pages=desk.pages,
-        hosts=frontier.host_count,
-        ready=frontier.ready_hosts(now),
-        front=frontier.online_hosts,
+        pages=desk.stored_pages,
+        hosts=frontier.total_hosts,
+        ready=frontier.ready_host_count(now),
+        front=frontier.online_host_count,
         buffered=meter.buffered,
         robots=meter.active_visits,
-        waiting=frontier.waiting - sum(fresh.values()),
+        waiting=frontier.waiting_count - sum(fresh.values()),
         failed=tally.failed + fresh[OutcomeKind.FAILED],
-        seen=frontier.seen,
+        seen=frontier.seen_count,
         bytes=tally.bytes + desk.undurable_bytes,
         refused=tally.refused + fresh[OutcomeKind.REFUSED],
         dropped=gauge.dropped,
         obsolete=gauge.obsolete,
         allowed=meter.concurrency,
         level=gauge.level,
-        dropped_links=sum(dropped_links(tally, frontier).values()),
+        dropped_links=sum(count_dropped_links(tally, frontier).values()),
         polls=tally.polled.polls + desk.undurable_polls,
         changed=tally.polled.changed,
         gone=tally.polled.gone,
-        polling=frontier.polls_waiting - desk.undurable_polls,
+        polling=frontier.waiting_polls - desk.undurable_polls,
         next_at=next_at,
         resting=len(frontier.resting_hosts(now)) if next_at else 0,
     )
@@ -79,8 +79,8 @@ class StatsAtStart(NamedTuple):
     polled: PollCounters
 
     @classmethod
-    def of(cls, tally: CrawlCounters, frontier: CrawlFrontier) -> StatsAtStart:
-        return cls(tally.pages, frontier.seen, deepcopy(tally.polled))
+    def capture(cls, tally: CrawlCounters, frontier: CrawlFrontier) -> StatsAtStart:
+        return cls(tally.pages, frontier.seen_count, deepcopy(tally.polled))
 
 
 def refresh_summary(
@@ -103,14 +103,14 @@ def refresh_summary(
             for reason, times in sorted(new.reasons.items())
             if times > old.reasons.get(reason, 0)
         },
-        new=frontier.seen - before.seen,
+        new=frontier.seen_count - before.seen,
         useful_ratio=round((changed + gone) / polls, 4) if polls else None,
-        budget=round(refreshing.budget * 3600, 3) if refreshing.budget else None,
+        budget=round(refreshing.polls_per_second * 3600, 3) if refreshing.polls_per_second else None,
     )
 
 
 def make_summary(
-    desk: InFlight,
+    desk: InFlightTable,
     frontier: CrawlFrontier,
     *,
     seconds: float,
@@ -125,21 +125,21 @@ def make_summary(
     tally = desk.tally
     nothing = not tally.pages and not tally.unchanged and not tally.polled.polls
     if whole is not None:  # other agents may have found all pages
-        nothing = nothing and tally.settled > 0 and not whole.pages
+        nothing = nothing and tally.settled_urls > 0 and not whole.pages
     left = stopped_by in (StoppedBy.SIGNAL, StoppedBy.DRAINED)
     code = 130 if left else 3 if not is_done else 1 if nothing else 0
     return Summary(
         pages=tally.pages,
-        hosts=frontier.host_count,
+        hosts=frontier.total_hosts,
         giving_hosts=tally.giving,
         seconds=round(seconds, 3),
         pages_per_second=round(max(0, tally.pages - before.pages) / seconds, 2) if seconds else 0.0,
-        seen=frontier.seen,
-        waiting=frontier.waiting,
+        seen=frontier.seen_count,
+        waiting=frontier.waiting_count,
         failed=tally.failed,
         refused=tally.refused,
         moved=tally.moved,
-        lost=frontier.seen - frontier.waiting - tally.settled,
+        lost=frontier.seen_count - frontier.waiting_count - tally.settled_urls,
         bytes=tally.bytes,
         peak_rss_mb=round(peak_rss / (1 << 20), 1),
         exit=code,
@@ -151,15 +151,15 @@ def make_summary(
         gone=tally.polled.gone,
         failed_polls=tally.polled.failed,
         refused_polls=tally.polled.refused,
-        dropped_links=dropped_links(tally, frontier),
+        dropped_links=count_dropped_links(tally, frontier),
         refreshed=told,
         whole=whole,
     )
 
 
-def dropped_links(tally: CrawlCounters, frontier: CrawlFrontier) -> dict[str, int]:
+def count_dropped_links(tally: CrawlCounters, frontier: CrawlFrontier) -> dict[str, int]:
     """Links found but not accepted, by the setting that limits them; repeated finds count again."""
-    left_out = {DropRule.LINKS.value: tally.left_out} if tally.left_out else {}
+    left_out = {DropReason.LINKS.value: tally.left_out} if tally.left_out else {}
     return left_out | dict(sorted(frontier.dropped_links.items()))
 
 
@@ -186,7 +186,7 @@ class CpuDemand:
         """Since the last call; the larger of this thread's share and the mean of the processes' shares."""
         now = self._now()
         seconds, self._at = now - self._at, now
-        totals = {name: self._total(name) for name in ("thread-self", *map(str, self._workers()))}
+        totals = {name: self._cpu_seconds(name) for name in ("thread-self", *map(str, self._workers()))}
         before, self._before = self._before, totals
         if seconds <= 0.0:
             return 0.0
@@ -195,7 +195,7 @@ class CpuDemand:
         others = sum(shares.values()) / len(shares) if shares else 0.0
         return min(max(own, others, 0.0), 1.0)
 
-    def _total(self, name: str) -> float:
+    def _cpu_seconds(self, name: str) -> float:
         """Seconds on a CPU and in its queue; without the queue where the system does not report it."""
         try:
             on_cpu, queued = (self._proc / name / "schedstat").read_text().split()[:2]
@@ -204,7 +204,7 @@ class CpuDemand:
             return time.thread_time() if name == "thread-self" else 0.0
 
 
-class AgentLoad:
+class LoadMeter:
     """Keeps `load` and `backlog_seconds` of `Backpressure` current; call `update` several times a second."""
 
     def __init__(self, meter: Backpressure, served: Callable[[], int], window: int, cpu: CpuDemand | None):
@@ -226,10 +226,10 @@ class AgentLoad:
         behind = (
             meter.buffered / self._rate if self._rate > meter.buffered / MAX_BACKLOG_SECONDS else MAX_BACKLOG_SECONDS
         )
-        self._load += fresh * (self._share(seconds, max(0.0, late)) - self._load)
+        self._load += fresh * (self._load_now(seconds, max(0.0, late)) - self._load)
         meter.set_load(self._load, behind if meter.buffered else 0.0)
 
-    def _share(self, seconds: float, late: float) -> float:
+    def _load_now(self, seconds: float, late: float) -> float:
         meter = self._meter
         if self._cpu is not None:
             self._until_cpu -= seconds

@@ -34,7 +34,7 @@ class StopRequest:
         self.reason = StoppedBy.NOTHING
         self.is_requested = False
 
-    def request(self, reason: StoppedBy = StoppedBy.NOTHING) -> None:
+    def request_stop(self, reason: StoppedBy = StoppedBy.NOTHING) -> None:
         self.reason = self.reason or reason
         self.is_requested = True
         self._bell.fire()
@@ -50,7 +50,7 @@ class CrawlLimits(msgspec.Struct, frozen=True):
     min_free: int = 0
     checkpoint_every: float = 5.0
 
-    def reached(self, *, pages: bool, seconds: float, free_bytes: Callable[[], int]) -> StoppedBy:
+    def limit_reached(self, *, pages: bool, seconds: float, free_bytes: Callable[[], int]) -> StoppedBy:
         """The limit that is reached, or `NOTHING`; `pages` says whether there are enough pages."""
         if pages:
             return StoppedBy.PAGE_LIMIT
@@ -69,7 +69,7 @@ class ClusterLimits:
         self._pages, self._seconds, self._clock, self._endless = pages, seconds, clock, endless
         self._over_at = math.inf
 
-    def reached(self, books: CrawlTotals) -> StoppedBy:
+    def limit_reached(self, books: CrawlTotals) -> StoppedBy:
         """The limit that the coordinator's totals reach; `NOTHING` if no work is left."""
         self._over_at = math.inf
         if not books.waiting and not self._endless:

@@ -18,12 +18,12 @@ import struct
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from fieldmouse.diff.compare import Comparison, compare
-from fieldmouse.diff.text_blocks import NO_RULES, stored_body, text_blocks
+from fieldmouse.diff.compare import PageDiff, compare_versions
+from fieldmouse.diff.text_blocks import NO_RULES, decoded_body, text_blocks
 from fieldmouse.policy.noise_rules import NoiseRules
-from fieldmouse.types.outcome import ContentChange, FetchObservation, Response
+from fieldmouse.types.outcome import ContentChange, PageComparison, Response
 from fieldmouse.types.reason import OutcomeKind
-from fieldmouse.types.request import Origin, Request
+from fieldmouse.types.request import EnteredBy, Request
 
 POLLS_TO_LEARN = 3  # polls in a row
 MAX_PLACES = 80  # places remembered for one page
@@ -48,7 +48,7 @@ class NoiseMemory(NamedTuple):
     reported_changes: tuple[ReportedChange, ...] = ()
 
     @property
-    def noise(self) -> frozenset[int]:
+    def noise_places(self) -> frozenset[int]:
         return frozenset(place for place, times in self.polls_differing.items() if times >= POLLS_TO_LEARN)
 
 
@@ -63,11 +63,11 @@ class NoiseUpdate(NamedTuple):
 EMPTY_MEMORY = NoiseMemory({}, {})
 
 
-def learn_difference(memory: NoiseMemory, seen: Comparison, at: float) -> NoiseUpdate:
+def learn_difference(memory: NoiseMemory, seen: PageDiff, at: float) -> NoiseUpdate:
     """Update the memory by one poll; `seen` is the comparison with the previous version."""
     places = {item.place for item in seen.differences}
-    memory = _aged(memory, places - {0})
-    noise = memory.noise
+    memory = _after_poll(memory, places - {0})
+    noise = memory.noise_places
     reported = places - noise
     withdrawn = [item for item in memory.reported_changes if item.places <= noise]
     tellings = [item for item in memory.reported_changes if item not in withdrawn]
@@ -79,14 +79,14 @@ def learn_difference(memory: NoiseMemory, seen: Comparison, at: float) -> NoiseU
 
 def learn_unchanged(memory: NoiseMemory) -> NoiseMemory:
     """Update the memory by one poll on which the page was the same."""
-    return _aged(memory, frozenset())
+    return _after_poll(memory, frozenset())
 
 
-def _aged(memory: NoiseMemory, places: Iterable[int]) -> NoiseMemory:
+def _after_poll(memory: NoiseMemory, places: Iterable[int]) -> NoiseMemory:
     """Update the memory by one poll on which exactly `places` differed."""
     differed = {place: min(POLLS_TO_LEARN, memory.polls_differing.get(place, 0) + 1) for place in places}
     stood = {}
-    for place in memory.noise:
+    for place in memory.noise_places:
         if place not in differed and memory.polls_unchanged.get(place, 0) + 1 < POLLS_TO_LEARN:
             differed[place] = POLLS_TO_LEARN
             stood[place] = memory.polls_unchanged.get(place, 0) + 1
@@ -143,21 +143,21 @@ def unpack_memory(raw: bytes) -> NoiseMemory:
 _BITS = 64
 
 
-def sighting_of_page(link: Request, response: Response, digest: str, simhash: int) -> FetchObservation:
+def observation_of_page(link: Request, response: Response, digest: str, simhash: int) -> PageComparison:
     """Return the sighting of a page that was read."""
     changed = digest != link.digest if link.digest else None
     changed_share = estimate_difference(link.simhash, simhash) if changed else 0.0
     etag, last_modified = response.header("etag"), response.header("last-modified")
-    return FetchObservation(response.ended_at, digest, simhash, etag, last_modified, changed, changed_share)
+    return PageComparison(response.ended_at, digest, simhash, etag, last_modified, changed, changed_share)
 
 
-def sighting_without_body(link: Request, response: Response, *, gone: bool) -> FetchObservation:
+def observation_without_body(link: Request, response: Response, *, gone: bool) -> PageComparison:
     """Return the sighting of a page that is unchanged (304) or gone."""
     if gone:
-        return FetchObservation(response.ended_at, changed=bool(link.digest) or None, difference=1.0, gone=True)
+        return PageComparison(response.ended_at, changed=bool(link.digest) or None, difference=1.0, gone=True)
     etag = response.header("etag") or link.etag
     last_modified = response.header("last-modified") or link.last_modified
-    return FetchObservation(response.ended_at, link.digest, link.simhash, etag, last_modified, False)
+    return PageComparison(response.ended_at, link.digest, link.simhash, etag, last_modified, False)
 
 
 def estimate_difference(first: int, second: int) -> float:
@@ -206,14 +206,14 @@ class ChangeJudge:
         held = self._read_held(link) if link.warc else None
         if held is None:
             return Judgement(ContentChange.CHANGED, estimate_difference(link.simhash, mark), memory=link.memory)
-        held_body = stored_body(held, self._limit)
+        held_body = decoded_body(held, self._limit)
         rules = self._rules.for_page(link.url)
         old, new = text_blocks(held, held_body, rules), text_blocks(response, body, rules)
         if old is None or new is None:
             # The same content may have been compressed differently.
             is_same = body == held_body
             return judge_unchanged(link, ContentChange.NOISE) if is_same else Judgement(ContentChange.CHANGED, 1.0)
-        comparison = compare(old, new)
+        comparison = compare_versions(old, new)
         if not comparison.differences:
             return judge_unchanged(link, ContentChange.NOISE)
         if not rules.learn:
@@ -221,7 +221,7 @@ class ChangeJudge:
         lesson = learn_difference(unpack_memory(link.memory), comparison, response.ended_at)
         return Judgement(
             ContentChange.CHANGED if lesson.changed else ContentChange.NOISE,
-            comparison.changed_share(lesson.memory.noise) if lesson.changed else 0.0,
+            comparison.changed_share(lesson.memory.noise_places) if lesson.changed else 0.0,
             lesson.withdrawn,
             pack_memory(lesson.memory),
         )
@@ -237,7 +237,7 @@ def judge_other_response(link: Request, kind: OutcomeKind, *, gone: bool = False
 
     `moved` means that the redirect is permanent and its target is stored.
     """
-    if link.door is not Origin.POLLED:
+    if link.door is not EnteredBy.POLLED:
         return NO_NEWS
     if kind is OutcomeKind.UNCHANGED:
         return judge_unchanged(link)

@@ -39,15 +39,15 @@ _zeros = re.compile(r"0(?:[\s.,:;/+'()-]*+0)++")
 _ago = re.compile(r"\b(?:0|an?) (?:second|minute|hour|day|week|month|year|min|sec|hr)s?\b", re.IGNORECASE)
 
 
-class Difference(NamedTuple):
+class ChangedPlace(NamedTuple):
     """Number of words removed and added at one place."""
 
     place: int  # 0 if not recognizable at the next comparison
     words: int
 
 
-class Comparison(NamedTuple):
-    differences: list[Difference]
+class PageDiff(NamedTuple):
+    differences: list[ChangedPlace]
     words: int  # of both versions together
 
     def changed_share(self, noise: frozenset[int] = frozenset()) -> float:
@@ -89,21 +89,25 @@ def mask_variable_parts(block: str) -> str:
     return _ago.sub("0", _zeros.sub("0", block))
 
 
-def compare(old: Sequence[str], new: Sequence[str]) -> Comparison:
+def compare_versions(old: Sequence[str], new: Sequence[str]) -> PageDiff:
     """Places at which `new` differs from `old`, with the number of words."""
     words_at: dict[int, int] = {}
-    for hunk in hunks(old, new):
-        words = _length(hunk.old) + _length(hunk.new) if hunk.place == MOVED_PLACE else _words(hunk.old, hunk.new)
+    for hunk in find_hunks(old, new):
+        words = (
+            _count_words(hunk.old) + _count_words(hunk.new)
+            if hunk.place == MOVED_PLACE
+            else _count_changed_words(hunk.old, hunk.new)
+        )
         words_at[hunk.place] = words_at.get(hunk.place, 0) + words
-    differing = [Difference(place, words) for place, words in words_at.items()]
-    return Comparison(differing, _length(old) + _length(new))
+    differing = [ChangedPlace(place, words) for place, words in words_at.items()]
+    return PageDiff(differing, _count_words(old) + _count_words(new))
 
 
-def hunks(old: Sequence[str], new: Sequence[str]) -> Iterator[Hunk]:
+def find_hunks(old: Sequence[str], new: Sequence[str]) -> Iterator[Hunk]:
     """All differences, in page order."""
     if old == new:
         return
-    gaps = list(_gaps(align(old, new), len(old), len(new)))
+    gaps = list(_unmatched_ranges(align_equal_elements(old, new), len(old), len(new)))
     # A block removed at one place and added at another has only been moved.
     moved = Counter(old[i] for i1, i2, _, _ in gaps for i in range(i1, i2))
     moved &= Counter(new[j] for _, _, j1, j2 in gaps for j in range(j1, j2))
@@ -135,29 +139,29 @@ def _gap_hunks(removed: list[str], added: list[str], before: str, after: str) ->
     old, new = ([mask_variable_parts(block) for block in removed], [mask_variable_parts(block) for block in added])
     around = mask_variable_parts(before) if before else _EDGE, mask_variable_parts(after) if after else _EDGE
     i = j = 0
-    for at, now in [*align(old, new), (len(removed), len(added))]:
+    for at, now in [*align_equal_elements(old, new), (len(removed), len(added))]:
         if at > i or now > j:
             left, right = removed[i:at], added[j:now]
             place = 0
-            if max(_length(left), _length(right)) <= MAX_NOISE_WORDS:
-                place = _place(old[i - 1] if i else around[0], old[at] if at < len(old) else around[1])
+            if max(_count_words(left), _count_words(right)) <= MAX_NOISE_WORDS:
+                place = _place_hash(old[i - 1] if i else around[0], old[at] if at < len(old) else around[1])
             preceding, following = removed[i - 1] if i else before, removed[at] if at < len(old) else after
             yield Hunk(place, left, right, preceding, following)
         if at < len(removed):
-            yield Hunk(_place(old[at]), [removed[at]], [added[now]], before, after)
+            yield Hunk(_place_hash(old[at]), [removed[at]], [added[now]], before, after)
         i, j = at + 1, now + 1
 
 
-def _place(*templates: str) -> int:
+def _place_hash(*templates: str) -> int:
     return xxhash.xxh32_intdigest("\n".join(templates).encode("utf-8", "replace")) or MOVED_PLACE
 
 
-def _length(blocks: Sequence[str]) -> int:
+def _count_words(blocks: Sequence[str]) -> int:
     """Number of words; within a block they are separated by single spaces."""
     return sum(block.count(" ") for block in blocks) + len(blocks)
 
 
-def _words(removed: Sequence[str], added: Sequence[str]) -> int:
+def _count_changed_words(removed: Sequence[str], added: Sequence[str]) -> int:
     """Number of words removed and added; at least 1."""
     before = Counter(word for block in removed for word in block.split())
     after = Counter(word for block in added for word in block.split())
@@ -170,8 +174,8 @@ def _words(removed: Sequence[str], added: Sequence[str]) -> int:
 def diff_segments(old: Sequence[str], new: Sequence[str], *, table: int = MAX_TABLE_CELLS) -> Iterator[DiffSegment]:
     """Both versions from beginning to end, as alternating equal and different segments."""
     i = j = 0
-    pairs = align(old, new, table=table)
-    for i1, i2, j1, j2 in _gaps(pairs, len(old), len(new)):
+    pairs = align_equal_elements(old, new, table=table)
+    for i1, i2, j1, j2 in _unmatched_ranges(pairs, len(old), len(new)):
         if i1 > i:
             yield DiffSegment(list(old[i:i1]), list(new[j:j1]))
         yield DiffSegment(list(old[i1:i2]), list(new[j1:j2]))
@@ -180,7 +184,7 @@ def diff_segments(old: Sequence[str], new: Sequence[str], *, table: int = MAX_TA
         yield DiffSegment(list(old[i:]), list(new[j:]))
 
 
-def _gaps(pairs: Pairs, old: int, new: int) -> Iterator[tuple[int, int, int, int]]:
+def _unmatched_ranges(pairs: Pairs, old: int, new: int) -> Iterator[tuple[int, int, int, int]]:
     """Gaps around and between the pairs, as start and end in each version."""
     i = j = 0
     for at, now in [*pairs, (old, new)]:
@@ -189,7 +193,7 @@ def _gaps(pairs: Pairs, old: int, new: int) -> Iterator[tuple[int, int, int, int
         i, j = at + 1, now + 1
 
 
-def align(old: Sequence[T], new: Sequence[T], *, table: int = MAX_TABLE_CELLS) -> Pairs:
+def align_equal_elements(old: Sequence[T], new: Sequence[T], *, table: int = MAX_TABLE_CELLS) -> Pairs:
     """Pairs of indices of equal elements, in ascending order.
 
     Segments without an element that occurs once are aligned by a table, if it has at most `table` cells.
@@ -206,7 +210,7 @@ def align(old: Sequence[T], new: Sequence[T], *, table: int = MAX_TABLE_CELLS) -
             pairs.append((i2, j2))
         if i1 == i2 or j1 == j2 or depth == MAX_DEPTH:
             continue
-        chain = _unique_chain(old, new, i1, i2, j1, j2)
+        chain = _unique_common_elements(old, new, i1, i2, j1, j2)
         if not chain and (i2 - i1) * (j2 - j1) <= table:
             pairs += _longest_common(old, new, i1, i2, j1, j2)
         for i, j in chain:
@@ -218,7 +222,7 @@ def align(old: Sequence[T], new: Sequence[T], *, table: int = MAX_TABLE_CELLS) -
     return sorted(pairs)
 
 
-def _unique_chain(old: Sequence[T], new: Sequence[T], i1: int, i2: int, j1: int, j2: int) -> Pairs:
+def _unique_common_elements(old: Sequence[T], new: Sequence[T], i1: int, i2: int, j1: int, j2: int) -> Pairs:
     """Longest increasing chain of elements that occur once in each segment."""
     old_counts, new_counts = Counter(old[i1:i2]), Counter(new[j1:j2])
     where = {new[j]: j for j in range(j1, j2) if new_counts[new[j]] == 1}

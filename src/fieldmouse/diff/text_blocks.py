@@ -47,22 +47,22 @@ def select_elements(tree: LexborHTMLParser, rule: NoiseRule) -> list[LexborNode]
     """Return the elements that a rule matches, in page order; none for a regular expression."""
     if rule.how == "css":
         return tree.css(rule.what)
-    return _by_xpath(tree, rule.what) if rule.how == "xpath" else []
+    return _select_by_xpath(tree, rule.what) if rule.how == "xpath" else []
 
 
 @lru_cache(maxsize=256)
-def _patterns(rules: tuple[NoiseRule, ...]) -> list[re.Pattern[str]]:
+def _regex_patterns(rules: tuple[NoiseRule, ...]) -> list[re.Pattern[str]]:
     return [re.compile(rule.what) for rule in rules if rule.how == "regex"]
 
 
-def _by_xpath(tree: LexborHTMLParser, what: str) -> list[LexborNode]:
+def _select_by_xpath(tree: LexborHTMLParser, what: str) -> list[LexborNode]:
     from lxml import etree
 
     top = tree.root
     if top is None:
         return []
     builder = etree.TreeBuilder()
-    owners = {builder.start("html", _attributes(top)): top}
+    owners = {builder.start("html", _xml_attributes(top)): top}
     within = [("html", top.iter(include_text=True))]
     work = 0
     while within:
@@ -79,13 +79,13 @@ def _by_xpath(tree: LexborHTMLParser, what: str) -> list[LexborNode]:
                 return []
             name = (child.tag or "").lower()
             name = name if _NAME.fullmatch(name) else "unnamed"
-            owners[builder.start(name, _attributes(child))] = child
+            owners[builder.start(name, _xml_attributes(child))] = child
             within.append((name, child.iter(include_text=True)))
     matches = etree.XPath(what, smart_strings=False)(builder.close())
     return [owners[match] for match in matches if etree.iselement(match) and match in owners]
 
 
-def _attributes(node: LexborNode) -> dict[str, str]:
+def _xml_attributes(node: LexborNode) -> dict[str, str]:
     return {name: _NOT_XML.sub("", value or "") for name, value in node.attributes.items() if _NAME.fullmatch(name)}
 
 
@@ -98,7 +98,7 @@ _HANDLED = INLINE_TAGS | HIDDEN_TAGS | FRAME_TAGS | {COMMENT_TAG, TITLE_TAG}
 _SEPARATOR = "\0"  # cannot occur in HTML: the parser drops it
 
 
-def stored_body(response: Response, limit: int) -> bytes:
+def decoded_body(response: Response, limit: int) -> bytes:
     """The decompressed body of a stored response."""
     return decode_response(response, limit=limit, ratio=NO_RATIO_LIMIT).body
 
@@ -114,7 +114,7 @@ def text_blocks(response: Response, body: bytes, rules: NoiseRules = NO_RULES) -
     mime, declared = response_mime(response), effective_media_type(response.all_headers("content-type"))
     if is_html(mime, body):
         charset = find_charset(body[:MAX_HTML], declared)
-        return _of_html(html_for_parser(body, charset), rules)
+        return _html_blocks(html_for_parser(body, charset), rules)
     if not _PLAIN.fullmatch(mime):
         return None
     text = decode_text(body[: 4 * MAX_TEXT], find_charset(body, declared, markup=False))[:MAX_TEXT]
@@ -124,39 +124,39 @@ def text_blocks(response: Response, body: bytes, rules: NoiseRules = NO_RULES) -
     return _apply_rules(_normalize(text.splitlines()), rules)
 
 
-def _of_html(markup: bytes | str, rules: NoiseRules = NO_RULES) -> list[str]:
+def _html_blocks(markup: bytes | str, rules: NoiseRules = NO_RULES) -> list[str]:
     """
     >>> _of_html("<title>Mice</title><!-- 17 --><p class=a1>They r<b>u</b>n.<script>x</script><p>  Fast. ")
     ['Mice', 'They run.', 'Fast.']
     """
     raw, _ = limit_parse_cost(markup.encode("utf-8", "replace") if isinstance(markup, str) else markup)
     tree = LexborHTMLParser(raw, options=WITHOUT_EVENTS)
-    if rules.empty:
-        return _blocks(tree)
+    if rules.is_empty:
+        return _tree_blocks(tree)
     for rule in rules.ignore:
         # Inner elements first: removing an element also removes its descendants.
         for node in reversed(select_elements(tree, rule)):
             node.decompose()
     chosen = [rule for rule in rules.only if rule.how != "regex"]
     if not chosen:
-        return _apply_rules(_blocks(tree), rules)
+        return _apply_rules(_tree_blocks(tree), rules)
     parts = [node.html or "" for rule in chosen for node in select_elements(tree, rule)]
-    texts = [block for part in parts for block in _blocks(LexborHTMLParser(part, options=WITHOUT_EVENTS))]
+    texts = [block for part in parts for block in _tree_blocks(LexborHTMLParser(part, options=WITHOUT_EVENTS))]
     return _apply_rules(texts, rules)
 
 
 def _apply_rules(texts: list[str], rules: NoiseRules) -> list[str]:
     """Apply the regular expressions of `rules` to the blocks."""
-    if rules.empty:
+    if rules.is_empty:
         return texts
-    for pattern in _patterns(rules.ignore):
+    for pattern in _regex_patterns(rules.ignore):
         texts = [pattern.sub("", text) for text in texts]
-    if only := _patterns(rules.only):
+    if only := _regex_patterns(rules.only):
         texts = [match[0] for pattern in only for text in texts for match in pattern.finditer(text)]
     return _normalize(texts)
 
 
-def _blocks(tree: LexborHTMLParser) -> list[str]:
+def _tree_blocks(tree: LexborHTMLParser) -> list[str]:
     """Blocks of a page; modifies `tree`."""
     root, title = tree.root, ""
     if root is None:

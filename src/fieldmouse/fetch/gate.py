@@ -20,7 +20,7 @@ from fieldmouse.url import Host
 _SWEEP_AT = 10_000
 
 
-class Gate:
+class PolitenessGate:
     def __init__(self, clock: Clock):
         self._clock = clock
         self._inside: dict[str, deque[asyncio.Future[None]]] = {}
@@ -49,7 +49,7 @@ class Gate:
         """Seconds until the host may be visited, as far as the gate knows; negative if it may be now."""
         return self._free_at.get(host, 0.0) - self._clock.now()
 
-    def close_until(self, host: Host, until: float) -> None:
+    def close_host_until(self, host: Host, until: float) -> None:
         """Close the host until then; never shortens a wait.
 
         For a wait that is known only once the response has been read, such as a Crawl-delay.
@@ -60,26 +60,26 @@ class Gate:
         """Free host and address for the next request, from the given times on."""
         queue = self._inside.pop(host)
         self._inside.pop(address, None)
-        self.close_until(host, host_free_at)
+        self.close_host_until(host, host_free_at)
         self._free_at[address] = max(address_free_at, self._free_at.get(address, 0.0))
         for turn in queue:
             if not turn.done():
                 turn.set_result(None)
         if len(self._free_at) > self._sweep_at:
-            self._sweep()
+            self._forget_rested()
 
-    def _sweep(self) -> None:
+    def _forget_rested(self) -> None:
         now = self._clock.now()
         self._free_at = {name: at for name, at in self._free_at.items() if at > now}
         self._sweep_at = max(_SWEEP_AT, 2 * len(self._free_at))
 
 
 @dataclass(frozen=True, slots=True)
-class Transport:
+class FetchServices:
     """Everything a request passes through."""
 
     fetcher: Fetcher
     resolver: Resolver
-    gate: Gate
+    gate: PolitenessGate
     robots_txt_cache: RobotsTxtCache
     clock: Clock

@@ -25,7 +25,7 @@ import msgspec
 from fieldmouse.aio import WakeUp
 from fieldmouse.backpressure import Backpressure
 from fieldmouse.clock import Clock
-from fieldmouse.fetch.gate import Transport
+from fieldmouse.fetch.gate import FetchServices
 from fieldmouse.http.dns import FoundAddress
 from fieldmouse.policy.outage import (
     BENEFIT,
@@ -37,7 +37,7 @@ from fieldmouse.policy.outage import (
     cause_of,
 )
 from fieldmouse.policy.politeness import MAX_POSTPONEMENT, Politeness, clamp_crawl_delay
-from fieldmouse.policy.retry import rule_for
+from fieldmouse.policy.retry import retry_rule_for
 from fieldmouse.robotstxt.parser import RobotsTxt
 from fieldmouse.types.host import HostState
 from fieldmouse.types.outcome import Response
@@ -60,7 +60,7 @@ class DescriptorLimit:
         self._squeezed_at = -_EASE
         self._easing: asyncio.TimerHandle | None = None
 
-    def halve(self, moment: float) -> None:
+    def halve_limit(self, moment: float) -> None:
         """Halve the limit because descriptors ran out; at most once in `moment` seconds."""
         now = self._clock.now()
         if now - self._squeezed_at >= moment:
@@ -69,15 +69,15 @@ class DescriptorLimit:
             log.warning("out of file descriptors: continuing with %d fetch workers", self.max_workers)
             self._on_change()
             if self._easing is None:
-                self._easing = asyncio.get_running_loop().call_later(_EASE, self._ease)
+                self._easing = asyncio.get_running_loop().call_later(_EASE, self._raise_limit)
 
-    def _ease(self) -> None:
+    def _raise_limit(self) -> None:
         self._easing = None
         if self._clock.now() - self._squeezed_at >= _EASE / 2:
             self.max_workers = 2 * self.max_workers if self.max_workers < _PLENTY else sys.maxsize
             self._on_change()
         if self.max_workers < sys.maxsize:
-            self._easing = asyncio.get_running_loop().call_later(_EASE, self._ease)
+            self._easing = asyncio.get_running_loop().call_later(_EASE, self._raise_limit)
 
     def close(self) -> None:
         if self._easing is not None:
@@ -90,7 +90,7 @@ _SHORT_REST, _LONG_REST = 5.0, 60.0  # longest wait for a witness to be rested, 
 _PATIENCE = 30.0  # seconds for a response, from when the witness is rested
 
 
-class SharedCheck:
+class SharedResult:
     """A check that runs once at a time and shares its result."""
 
     def __init__(self, clock: Clock, ask: Callable[[], Coroutine[Any, Any, bool]]):
@@ -106,11 +106,11 @@ class SharedCheck:
         if self._task is None:
             if not fresh and self._clock.now() < self._answered_at + RESULT_LIFETIME:
                 return self._answer
-            self._task = asyncio.get_running_loop().create_task(self._run())
+            self._task = asyncio.get_running_loop().create_task(self._run_check())
         # A cancelled caller must not cancel the check of the others.
         return await asyncio.shield(self._task)
 
-    async def _run(self) -> bool:
+    async def _run_check(self) -> bool:
         try:
             self._answer = await self._ask()
             self._answered_at = self._clock.now()
@@ -127,7 +127,9 @@ class SharedCheck:
 class NetworkCheck:
     """Requests the robots.txt of a few hosts, through the gate like any other request."""
 
-    def __init__(self, transport: Transport, politeness: Politeness, size: int, on_answer: Callable[[Host, str], None]):
+    def __init__(
+        self, transport: FetchServices, politeness: Politeness, size: int, on_answer: Callable[[Host, str], None]
+    ):
         """`size` limits the bytes of a robots.txt; `on_answer` gets host and address of each response."""
         self._transport, self._gate, self._clock = transport, transport.gate, transport.clock
         self._politeness, self._size, self._on_answer = politeness, size, on_answer
@@ -142,13 +144,13 @@ class NetworkCheck:
         """Whether the host is rested soon. A host that asked for an hour's pause is no witness then."""
         return self._gate.seconds_until_free(host) <= self._longest_rest
 
-    def was_asked_recently(self, host: Host) -> bool:
+    def answered_recently(self, host: Host) -> bool:
         """Whether the host answered this check a moment ago."""
         return self._clock.now() < self._answered.get(host, float("-inf")) + RESULT_LIFETIME
 
     async def any_host_responds(self, hosts: Iterable[Host]) -> bool:
         """Whether one of the hosts responds in time."""
-        tasks = {asyncio.ensure_future(self._ask(host)) for host in hosts}
+        tasks = {asyncio.ensure_future(self._host_responds(host)) for host in hosts}
         until = self._clock.now() + self._longest_rest + _PATIENCE
         try:
             while tasks and (left := until - self._clock.now()) > 0:
@@ -166,7 +168,7 @@ class NetworkCheck:
         await asyncio.gather(*(self._transport.resolver.lookup(name, fresh=True) for name in sorted(names)))
         return self._transport.resolver.answered_at >= began
 
-    async def _ask(self, host: Host) -> bool:
+    async def _host_responds(self, host: Host) -> bool:
         """Whether the host responds to one polite request for its robots.txt, which is always allowed."""
         lookup = await self._transport.resolver.lookup(hostname_of(host), fresh=True)
         if not isinstance(lookup, FoundAddress):
@@ -212,7 +214,7 @@ _LATELY = 10.0  # seconds for which a page, or a resolved name, counts as a succ
 class OutageDetector:
     def __init__(
         self,
-        transport: Transport,
+        transport: FetchServices,
         politeness: Politeness,
         *,
         size: int = 500 << 10,
@@ -224,15 +226,15 @@ class OutageDetector:
         self.resolver, self._clock = transport.resolver, transport.clock
         self._seeds, self._meter, self._bell = (list(islice(seeds, _SEEDS)), meter or Backpressure(), bell or WakeUp())
         self.outage = OutageEvidence()
-        self._enquiry = NetworkCheck(transport, politeness, size, self._record_response)
-        self._there = SharedCheck(self._clock, lambda: self._enquiry.any_host_responds(self._candidates()))
-        self._named = SharedCheck(self._clock, lambda: self._enquiry.any_name_resolves(self._named_witnesses()))
+        self._enquiry = NetworkCheck(transport, politeness, size, self._record_witness_response)
+        self._there = SharedResult(self._clock, lambda: self._enquiry.any_host_responds(self._hosts_to_ask()))
+        self._named = SharedResult(self._clock, lambda: self._enquiry.any_name_resolves(self._witnesses_found_by_dns()))
         self._check_task: asyncio.Task[None] | None = None
         self._waiting: list[asyncio.Future[None]] = []  # callers waiting until any host is reached
         self._benefit = self._probing = self._warned_of_dns = False
         self._scouting = False  # one fetch worker may run in spite of the outage
         self._responded_at = self._reached_at = self._back_at = float("-inf")
-        self._headroom = DescriptorLimit(self._clock, self._meter, self._publish)
+        self._headroom = DescriptorLimit(self._clock, self._meter, self._publish_max_concurrency)
         self._turn = 0
 
     @property
@@ -241,11 +243,11 @@ class OutageDetector:
         return self.outage.since is not None
 
     @property
-    def ignores_failures(self) -> bool:
+    def is_ignoring_failures(self) -> bool:
         """Whether failures are not counted at the moment."""
         return self._benefit or self.outage.since is not None
 
-    def _publish(self) -> None:
+    def _publish_max_concurrency(self) -> None:
         """Publish the concurrency that the network and our descriptors allow."""
         most = 0 if self._probing else self._headroom.max_workers
         self._meter.set_max_by_network(int(self._scouting) if self.is_outage else most, cut_off=self.is_outage)
@@ -253,24 +255,24 @@ class OutageDetector:
 
     # -- reports of fetch workers
 
-    def note_reached(self, host: Host, address: str) -> None:
+    def record_reached(self, host: Host, address: str) -> None:
         self._reached_at = self._clock.now()
-        self.outage.reached(host, address)
+        self.outage.record_reached(host, address)
         if self._waiting:
             for turn in self._waiting:
                 if not turn.done():
                     turn.set_result(None)
             self._waiting.clear()
 
-    def note_failed(self, host: Host, cause: FailureCause, *, known: bool = False, address: str = "") -> None:
+    def record_failure(self, host: Host, cause: FailureCause, *, known: bool = False, address: str = "") -> None:
         if self._scouting:
             self._scouting = False
-            self._publish()
+            self._publish_max_concurrency()
         if cause is FailureCause.MACHINE:
-            self._headroom.halve(CHECK_DELAY)
+            self._headroom.halve_limit(CHECK_DELAY)
             return
-        self.outage.failed(host, cause, known=known, address=address)
-        if self.outage.suspicious:
+        self.outage.record_failed(host, cause, known=known, address=address)
+        if self.outage.suspects_outage:
             self._start_check()
 
     # -- questions of fetch workers
@@ -280,9 +282,9 @@ class OutageDetector:
 
         With `ask`, other hosts are checked if necessary; until they have responded, giving up is rash.
         """
-        if self.outage.protects(host):
+        if self.outage.protects_host(host):
             return True
-        if not ask or not self.outage.can_compare(host) or self._trusts:
+        if not ask or not self.outage.can_compare(host) or self._responded_recently:
             return False
         self._start_check()
         return True
@@ -293,11 +295,11 @@ class OutageDetector:
         Reached hosts prove nothing here, because addresses are cached; only a resolved name does.
         """
         began, resolver, denied = self._clock.now(), self.resolver, self.outage.denied
-        self.outage.name_missing(host, began, named_at=resolver.answered_at)
+        self.outage.record_missing_name(host, began, named_at=resolver.answered_at)
         await self._clock.sleep(CHECK_DELAY)
         if resolver.answered_at >= began or (len(denied) < self.outage.few and not self.is_outage):
             return False
-        names = self._named_witnesses()
+        names = self._witnesses_found_by_dns()
         await self._enquiry.any_name_resolves(names)
         if resolver.answered_at >= began or not (names or began < min(denied.values()) + BENEFIT):
             return False
@@ -318,23 +320,23 @@ class OutageDetector:
     # -- checking
 
     @property
-    def _trusts(self) -> bool:
+    def _responded_recently(self) -> bool:
         return self._clock.now() < self._responded_at + _TRUST
 
     def _start_check(self) -> None:
-        if self._check_task is None and not self._trusts:
-            self._check_task = asyncio.get_running_loop().create_task(self._check())
+        if self._check_task is None and not self._responded_recently:
+            self._check_task = asyncio.get_running_loop().create_task(self._check_network())
 
-    async def _check(self) -> None:
+    async def _check_network(self) -> None:
         try:
             if await self._any_host_is_reached(CHECK_DELAY):
                 return
-            if not self._provable:
+            if not self._has_askable_witness:
                 await self._wait_without_witnesses()
                 return
             self._probing = True  # no fetch worker shall be at the gates before the check
-            self._publish()
-            holding = asyncio.get_running_loop().call_later(_HOLD, self._stop_holding)
+            self._publish_max_concurrency()
+            holding = asyncio.get_running_loop().call_later(_HOLD, self._release_pool_early)
             try:
                 answers = await self._there.result(fresh=True)
             finally:
@@ -346,22 +348,22 @@ class OutageDetector:
             self._check_task = None
             self._release_pool()
 
-    def _stop_holding(self) -> None:
+    def _release_pool_early(self) -> None:
         """Release the fetch pool because the check takes long; failures are not counted until its result."""
         self._benefit = True
         self._release_pool()
 
     def _release_pool(self) -> None:
         self._probing = False
-        self._publish()
+        self._publish_max_concurrency()
 
-    def _record_response(self, host: Host, address: str) -> None:
+    def _record_witness_response(self, host: Host, address: str) -> None:
         """Record the response of a witness."""
-        self.note_reached(host, address)
+        self.record_reached(host, address)
         self._responded_at = self._clock.now()
 
     @property
-    def _provable(self) -> bool:
+    def _has_askable_witness(self) -> bool:
         """Whether there is a host to ask now whose silence would mean something.
 
         Witnesses that rest for long cannot be asked, and the fetch pool does not wait for them.
@@ -369,7 +371,7 @@ class OutageDetector:
         outage = self.outage
         witnesses = outage.witnesses.values()
         some = any(host in outage.suspects or self._enquiry.is_askable_soon(host) for host in witnesses)
-        return outage.has_witness and (some or not witnesses)
+        return outage.is_testable and (some or not witnesses)
 
     async def _wait_without_witnesses(self) -> None:
         """Try other hosts for a while; if none is reached, the suspects count as dead."""
@@ -378,31 +380,31 @@ class OutageDetector:
         self._benefit = True
         try:
             if not await self._any_host_is_reached(self.outage.benefit_seconds):
-                self.outage.give_up()
+                self.outage.give_up_suspects()
         finally:
             self._benefit = False
 
     async def _wait_for_network(self) -> None:
         outage, wait = self.outage, 1.0
         began = self._clock.now()
-        outage.begin(began)
-        self._publish()
+        outage.begin_outage(began)
+        self._publish_max_concurrency()
         hosts = len(outage.suspects)
         log.warning("no network: waiting; %d %s unreachable", hosts, "host" if hosts == 1 else "hosts")
         try:
             while not (await self._any_host_is_reached(wait) or await self._there.result(fresh=True)):
                 wait = min(2 * wait, _LONGEST)
                 if not outage.has_local_failure and self._clock.now() > began + MAX_SILENT_OUTAGE:
-                    outage.give_up()
+                    outage.give_up_suspects()
                     log.warning("no host has responded for %.0f h: these hosts count as dead", MAX_SILENT_OUTAGE / 3600)
                     return
                 self._scouting = True
-                self._publish()
+                self._publish_max_concurrency()
             self._back_at = self._clock.now()
         finally:
             self._scouting = False
-            lasted = outage.end(self._clock.now())
-            self._publish()
+            lasted = outage.end_outage(self._clock.now())
+            self._publish_max_concurrency()
             self.resolver.forget_failures()
         log.warning("the network is back after %.0f s", lasted)
 
@@ -417,20 +419,20 @@ class OutageDetector:
             self._waiting.remove(turn)
         return False
 
-    def _candidates(self) -> Sequence[Host]:
+    def _hosts_to_ask(self) -> Sequence[Host]:
         """Witnesses in turn, the rested first; if there are none, seeds and suspects."""
         suspects, askable = self.outage.suspects, self._enquiry.is_askable_soon
         hosts = [host for host in dict.fromkeys(reversed(self.outage.witnesses.values())) if askable(host)]
         if not hosts:
             others = dict.fromkeys([*self._seeds, *islice(suspects, 2 * _AT_ONCE)])
             hosts = [host for host in others if askable(host)]
-        hosts = [host for host in hosts if not self._enquiry.was_asked_recently(host)] or hosts
+        hosts = [host for host in hosts if not self._enquiry.answered_recently(host)] or hosts
         start, self._turn = self._turn % len(hosts) if hosts else 0, self._turn + _AT_ONCE
         in_turn = hosts[start:] + hosts[:start]
         in_turn.sort(key=lambda host: (host in suspects, self._enquiry.seconds_until_free(host)))
         return in_turn[: max(_AT_ONCE, self.outage.few - len(suspects))]
 
-    def _named_witnesses(self) -> Sequence[Host]:
+    def _witnesses_found_by_dns(self) -> Sequence[Host]:
         """A few witnesses whose names the DNS has resolved before."""
         witnesses, written = self.outage.witnesses.values(), self.resolver.is_known_without_dns
         return [host for host in witnesses if not written(hostname_of(host))][-_AT_ONCE:]
@@ -444,7 +446,7 @@ class OutageDetector:
         await self._named.close()
 
 
-class SecondOpinion(Protocol):
+class OtherAgentsOpinion(Protocol):
     """The other agents of a cluster, which may reach a host that we cannot (`policy/outage.py`)."""
 
     def offer_to_others(self, state: HostState, reason: OutcomeReason, *, final: bool) -> HostState | None:
@@ -457,15 +459,17 @@ class SecondOpinion(Protocol):
 class FailureAttribution:
     """Every failure passes here on its way to the outage detector. Without other agents our own result counts."""
 
-    def __init__(self, prober: OutageDetector, politeness: Politeness, clock: Clock, opinion: SecondOpinion | None):
+    def __init__(
+        self, prober: OutageDetector, politeness: Politeness, clock: Clock, opinion: OtherAgentsOpinion | None
+    ):
         self._prober, self._politeness, self._clock, self._opinion = prober, politeness, clock, opinion
 
-    def leave_to_others(self, state: HostState, reason: OutcomeReason) -> HostState | None:
+    def offer_before_giving_up(self, state: HostState, reason: OutcomeReason) -> HostState | None:
         """The unchanged host, for another agent to try before host or URL are given up; None: give up."""
         noted = self._opinion.offer_to_others(state, reason, final=True) if self._opinion else None
         return noted and self._politeness.after_handover(noted, self._clock.now())
 
-    def _later(self, state: HostState, reason: OutcomeReason, at_least: float = 0.0) -> HostState:
+    def _put_off(self, state: HostState, reason: OutcomeReason, at_least: float = 0.0) -> HostState:
         """Put the host off for our own trouble, or for another agent, which our DNS does not delay."""
         noted = self._opinion.offer_to_others(state, reason, final=False) if self._opinion else None
         now = self._clock.now()
@@ -480,7 +484,7 @@ class FailureAttribution:
         ours = self._prober.outage.take_withdrawn_tries(link.url)
         return msgspec.structs.replace(link, tries=max(0, link.tries - ours)) if ours else link
 
-    async def postpone(
+    async def postpone_for_local_fault(
         self,
         host: Host,
         state: HostState,
@@ -490,14 +494,14 @@ class FailureAttribution:
         at_least: float = 0.0,
     ) -> HostState:
         """Put the host off without counting a failure, unless other hosts are reachable all the time."""
-        self._prober.note_failed(host, cause, known=state.pages > 0, address=state.address)
+        self._prober.record_failure(host, cause, known=state.pages > 0, address=state.address)
         often = state.put_off + 1 >= MAX_POSTPONEMENTS and cause is not FailureCause.MACHINE
         if often and await self._prober.others_are_reachable(cause):
             verdict = msgspec.structs.replace(state, verdict=reason, detail=detail)
-            return self.leave_to_others(state, reason) or verdict
-        return self._later(state, reason, at_least)
+            return self.offer_before_giving_up(state, reason) or verdict
+        return self._put_off(state, reason, at_least)
 
-    def attribute(
+    def attribute_failure(
         self,
         host: Host,
         before: HostState,
@@ -520,10 +524,10 @@ class FailureAttribution:
         gives_up = bool(after.verdict) and (cause is not None or reason is OutcomeReason.TLS)
         if cause is not None:
             rash = (final or gives_up) and self._prober.is_too_early_to_give_up(host, ask=ask or gives_up)
-            self._prober.note_failed(host, cause, known=before.pages > 0, address=before.address)
-            if rash or self._prober.ignores_failures:
-                return False, self._later(before, reason, asked)
-        if (gives_up or (final and unheard)) and (other := self.leave_to_others(before, reason)) is not None:
+            self._prober.record_failure(host, cause, known=before.pages > 0, address=before.address)
+            if rash or self._prober.is_ignoring_failures:
+                return False, self._put_off(before, reason, asked)
+        if (gives_up or (final and unheard)) and (other := self.offer_before_giving_up(before, reason)) is not None:
             return False, other
         if cause is not None:
             self._prober.outage.count_failures(host, url, failures=after.failures - before.failures)
@@ -545,20 +549,20 @@ class FailureAttribution:
         `asked` is the number of seconds the host asked us to wait, `words` its wording.
         """
         if cause is not None and cause.is_local:
-            return await self.postpone(host, state, cause, reason, detail, asked)
-        bury_after = rule_for(OutcomeReason.ROBOTS_TXT_UNREACHABLE).bury_after
+            return await self.postpone_for_local_fault(host, state, cause, reason, detail, asked)
+        bury_after = retry_rule_for(OutcomeReason.ROBOTS_TXT_UNREACHABLE).bury_after
         now = self._clock.now()
         after = self._politeness.after_failure(state, now, retry_after=asked, bury_after=bury_after, asked=words)
         if after.verdict:
             after = msgspec.structs.replace(after, verdict=reason, detail=detail)
-        return self.attribute(host, state, after, cause, reason, asked=asked)[1]
+        return self.attribute_failure(host, state, after, cause, reason, asked=asked)[1]
 
     async def after_unknown_name(self, host: Host, state: HostState, detail: str) -> HostState:
         """Accept that the name does not exist, unless the DNS denies every name or the host gave pages
         before."""
         vanished = state.pages and state.put_off + 1 < MAX_POSTPONEMENTS
         if vanished or await self._prober.dns_denies_all_names(host):
-            self._prober.resolver.forget(hostname_of(host))  # the next visit looks it up again
-            return self._later(state, OutcomeReason.NO_ADDRESS)
+            self._prober.resolver.forget_name(hostname_of(host))  # the next visit looks it up again
+            return self._put_off(state, OutcomeReason.NO_ADDRESS)
         verdict = msgspec.structs.replace(state, verdict=OutcomeReason.NO_ADDRESS, detail=detail)
-        return self.leave_to_others(state, OutcomeReason.NO_ADDRESS) or verdict
+        return self.offer_before_giving_up(state, OutcomeReason.NO_ADDRESS) or verdict

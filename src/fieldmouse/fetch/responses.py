@@ -22,7 +22,7 @@ def outcome_of(link: Request, response: Response, *, most_redirects: int) -> Out
             return Failed(link, OutcomeReason.BAD_HTTP, at, "status 304, but we hold no copy", response)
         return Unchanged(link, response)
     if status in _REDIRECTS:
-        return _redirect(link, response, most_redirects)
+        return _redirect_outcome(link, response, most_redirects)
     if status in (429, 503):
         return Failed(link, OutcomeReason.RETRY_LATER, at, f"status {status}", response, requested_wait(response))
     if status >= 500:
@@ -32,7 +32,7 @@ def outcome_of(link: Request, response: Response, *, most_redirects: int) -> Out
     return Failed(link, OutcomeReason.BAD_HTTP, at, f"status {status}", response)
 
 
-def _redirect(link: Request, response: Response, most: int) -> Moved | Failed:
+def _redirect_outcome(link: Request, response: Response, most: int) -> Moved | Failed:
     at, location = response.ended_at, response.header("location")
     target = resolve(decode_url_header(location), link.url)
     if not location or target is None:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
-from fieldmouse.fetch.gate import Transport
+from fieldmouse.fetch.gate import FetchServices
 from fieldmouse.fetch.outage import FailureAttribution, OutageDetector
 from fieldmouse.fetch.responses import describe_failure, describe_requested_wait, requested_wait
 from fieldmouse.http.dns import FoundAddress, NoAddress
@@ -29,7 +29,7 @@ class RobotsTxtLoader:
 
     def __init__(
         self,
-        transport: Transport,
+        transport: FetchServices,
         politeness: Politeness,
         size: int,
         prober: OutageDetector,
@@ -44,19 +44,21 @@ class RobotsTxtLoader:
 
     async def fetch(self, errand: HostVisit, state: HostState) -> tuple[HostState, RobotsTxt | None]:
         """Fetch the host's robots.txt; None if it is not available for now."""
-        after, rules = await self._read(errand, state)
+        after, rules = await self._fetch_following_redirects(errand, state)
         # Other requests go to the host, too: network checks, and redirects of other robots.txt files.
-        self._gate.close_until(errand.host, after.ready_at)
+        self._gate.close_host_until(errand.host, after.ready_at)
         return after, rules
 
-    async def _read(self, errand: HostVisit, state: HostState) -> tuple[HostState, RobotsTxt | None]:
+    async def _fetch_following_redirects(
+        self, errand: HostVisit, state: HostState
+    ) -> tuple[HostState, RobotsTxt | None]:
         host, address = errand.host, errand.address
         target, hops = Url(errand.host + "/robots.txt"), 0
         while True:
             is_own = host == errand.host
             link = Request(target, kind=RequestKind.ROBOTS_TXT)
-            visited = state if is_own else self._redirect_target(host)
-            after, answer = await self._fetch(link, host, address, visited)
+            visited = state if is_own else self._redirect_target_state(host)
+            after, answer = await self._fetch_politely(link, host, address, visited)
             state = after if is_own else state
             if isinstance(answer, Response):
                 await self._keep(link, answer)
@@ -70,24 +72,24 @@ class RobotsTxtLoader:
                     address, hops = lookup.address, hops + 1
                     continue
                 if isinstance(lookup, NoAddress) and lookup.temporary:
-                    return await self._unresolved(errand.host, state, target, lookup), None
+                    return await self._target_unresolved(errand.host, state, target, lookup), None
                 # A redirect to an unknown name or a forbidden address counts as no robots.txt (RFC 9309,
                 # 2.3.1.2).
                 result = RobotsTxt.ALLOW_ALL
             if isinstance(result, RobotsTxtUnreachable):
-                return await self._unreachable(errand.host, state, answer, is_own), None
+                return await self._handle_unreachable(errand.host, state, answer, is_own), None
             if not is_own and isinstance(answer, Response) and target == host + "/robots.txt":
                 # The redirect target is the target host's own robots.txt: obey its Crawl-delay there, too.
                 target_state = HostState(crawl_delay=clamp_crawl_delay(result.crawl_delay))
-                self._gate.close_until(host, answer.answered_at + self._politeness.host_delay(target_state))
-            return self._accept(errand.host, state, result, answer), result
+                self._gate.close_host_until(host, answer.answered_at + self._politeness.host_delay(target_state))
+            return self._cache_rules(errand.host, state, result, answer), result
 
-    def _redirect_target(self, host: Host) -> HostState:
+    def _redirect_target_state(self, host: Host) -> HostState:
         """State of a redirect target that this visit does not lease: it has its own Crawl-delay."""
         rules = self._exclusions.get(host)
         return HostState(crawl_delay=clamp_crawl_delay(rules.crawl_delay if rules else None))
 
-    def _accept(self, host: Host, state: HostState, rules: RobotsTxt, answer: Response | Failed) -> HostState:
+    def _cache_rules(self, host: Host, state: HostState, rules: RobotsTxt, answer: Response | Failed) -> HostState:
         """Cache the rules, and rest as long as they ask for."""
         self._exclusions.put(host, rules, cache_seconds(answer))
         if rules.sitemaps:
@@ -97,7 +99,7 @@ class RobotsTxtLoader:
             state = self._politeness.after_visit(state, answer.answered_at, answer.ended_at)
         return state
 
-    async def _fetch(
+    async def _fetch_politely(
         self, link: Request, host: Host, address: str, state: HostState
     ) -> tuple[HostState, Response | Failed]:
         gate, politeness = self._gate, self._politeness
@@ -113,20 +115,22 @@ class RobotsTxtLoader:
         finally:
             gate.leave(host, address, after.ready_at, after.address_ready_at)
         if isinstance(answer, Response) or cause_of(answer) is None:
-            self._prober.note_reached(host, address)
+            self._prober.record_reached(host, address)
         # The caller decides from the response whether the host is healthy.
         as_before = {"failures": state.failures, "put_off": state.put_off, "unreached": state.unreached}
         return msgspec.structs.replace(after, **as_before), answer
 
-    async def _unresolved(self, host: Host, state: HostState, target: Url, lookup: NoAddress) -> HostState:
+    async def _target_unresolved(self, host: Host, state: HostState, target: Url, lookup: NoAddress) -> HostState:
         """Put the host off if the DNS fails for the redirect target: that does not permit fetching without
         robots.txt."""
         detail, asked = f"redirected to {target}: {lookup.reason}", lookup.expires_at - self._clock.now()
-        return await self._blame.postpone(
+        return await self._blame.postpone_for_local_fault(
             host, state, FailureCause.DNS, OutcomeReason.ROBOTS_TXT_UNREACHABLE, detail, max(0.0, asked)
         )
 
-    async def _unreachable(self, host: Host, state: HostState, answer: Response | Failed, is_own: bool) -> HostState:
+    async def _handle_unreachable(
+        self, host: Host, state: HostState, answer: Response | Failed, is_own: bool
+    ) -> HostState:
         """Handle an unreachable robots.txt: nothing may be fetched without it, and in the end the host is
         given up."""
         reason = OutcomeReason.ROBOTS_TXT_UNREACHABLE

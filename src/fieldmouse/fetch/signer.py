@@ -12,9 +12,15 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from fieldmouse.errors import UsageError
-from fieldmouse.http.client import RequestHeaders
+from fieldmouse.http.client import RequestHeaderLines
 from fieldmouse.plugins.page import OutgoingRequest
-from fieldmouse.plugins.runner import InvalidPluginResult, PluginError, PluginWarnings, ThreadedCalls, type_with_article
+from fieldmouse.plugins.runner import (
+    InvalidPluginResult,
+    PluginError,
+    PluginWarnings,
+    ThreadedPluginCaller,
+    type_with_article,
+)
 from fieldmouse.policy.network_options import BLANK, OURS, check_header
 from fieldmouse.types.request import Request, RequestKind
 from fieldmouse.url import Host
@@ -22,7 +28,7 @@ from fieldmouse.url import Host
 MAX_HEADER_CHARS = 16 << 10  # characters of all headers together
 
 
-class Signer:
+class RequestAuth:
     """Calls `sign` for requests to `hosts`; with `keep` its headers stay readable in the archive."""
 
     def __init__(
@@ -38,14 +44,14 @@ class Signer:
         """`taken` are names of headers that every request already has."""
         self._sign, self._hosts, self._keep = sign, frozenset(hosts), keep
         self._taken = OURS | {name.lower() for name in taken}
-        self._threads, self._gossip = ThreadedCalls(name, patience), PluginWarnings()
+        self._threads, self._gossip = ThreadedPluginCaller(name, patience), PluginWarnings()
 
-    async def __call__(self, link: Request, host: Host) -> RequestHeaders | str | None:
+    async def __call__(self, link: Request, host: Host) -> RequestHeaderLines | str | None:
         """Header lines for this request, None without any, or the reason the request cannot be made."""
         if host not in self._hosts:
             return None
         request = OutgoingRequest(link.url, host)
-        result = await self._threads.call(lambda: self._lines(self._sign(request)))
+        result = await self._threads.call(lambda: self._validated_headers(self._sign(request)))
         if not isinstance(result, PluginError):
             return result
         if link.kind is RequestKind.ROBOTS_TXT:
@@ -55,7 +61,7 @@ class Signer:
         self._gossip.warn(f"{reason}, on {link.url[:200]}")
         return reason
 
-    def _lines(self, answer: object) -> RequestHeaders | None:
+    def _validated_headers(self, answer: object) -> RequestHeaderLines | None:
         if answer is None:
             return None
         if not isinstance(answer, Mapping):
@@ -64,14 +70,14 @@ class Signer:
         for name, value in answer.items():
             if not isinstance(name, str) or not isinstance(value, str):
                 raise InvalidPluginResult("gave a header that is no text")
-            self._check(name, value)
+            self._check_header(name, value)
             headers[name] = value
-        result = RequestHeaders.encode(headers, headers if self._keep else dict.fromkeys(headers, BLANK))
+        result = RequestHeaderLines.encode(headers, headers if self._keep else dict.fromkeys(headers, BLANK))
         if len(result.sent) > MAX_HEADER_CHARS:
             raise InvalidPluginResult(f"gave headers of more than {MAX_HEADER_CHARS} characters")
         return result if headers else None
 
-    def _check(self, name: str, value: str) -> None:
+    def _check_header(self, name: str, value: str) -> None:
         shown = name[:50] if name.isprintable() else "?"
         if name.lower() in self._taken:
             raise InvalidPluginResult(f"gave the header `{shown}`, which requests have already")

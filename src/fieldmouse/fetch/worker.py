@@ -20,20 +20,20 @@ import msgspec
 from fieldmouse.aio import WakeUp, cancel_and_wait
 from fieldmouse.backpressure import Backpressure
 from fieldmouse.clock import Clock
-from fieldmouse.fetch.gate import Transport
-from fieldmouse.fetch.outage import FailureAttribution, OutageDetector, SecondOpinion
+from fieldmouse.fetch.gate import FetchServices
+from fieldmouse.fetch.outage import FailureAttribution, OtherAgentsOpinion, OutageDetector
 from fieldmouse.fetch.responses import describe_failure, describe_requested_wait, outcome_of
 from fieldmouse.fetch.robotstxt_loader import RobotsTxtLoader
 from fieldmouse.http.dns import ForbiddenAddress, FoundAddress, NoAddress
 from fieldmouse.policy.network_options import is_address
 from fieldmouse.policy.outage import FailureCause, cause_of
 from fieldmouse.policy.politeness import Politeness
-from fieldmouse.policy.retry import retry_wait, rule_for
+from fieldmouse.policy.retry import retry_rule_for, retry_wait
 from fieldmouse.robotstxt.parser import RobotsTxt
 from fieldmouse.types.host import HostState
 from fieldmouse.types.outcome import Failed, Outcome, Page, Refused, Response
 from fieldmouse.types.reason import OutcomeReason
-from fieldmouse.types.request import HostVisit, Origin, QueuedRequest, Request
+from fieldmouse.types.request import EnteredBy, HostVisit, QueuedRequest, Request
 from fieldmouse.url import Host, hostname_of, path_of
 
 _ANSWERED_BY_US = frozenset(
@@ -51,12 +51,12 @@ class ResultReceiver(Protocol):
 
     async def deliver(self, ticket: QueuedRequest, outcome: Outcome) -> None: ...
 
-    async def archive(self, link: Request, response: Response) -> None:
+    async def archive_robots_txt(self, link: Request, response: Response) -> None:
         """Archive a response that is no outcome: a robots.txt."""
 
-    def requeue(self, ticket: QueuedRequest, link: Request) -> None: ...
+    def requeue_failed(self, ticket: QueuedRequest, link: Request) -> None: ...
 
-    def queue_sitemaps(self, host: Host, lookup: Sequence[str]) -> None: ...
+    def queue_sitemaps(self, host: Host, found: Sequence[str]) -> None: ...
 
     def try_start_fetch(self, ticket: QueuedRequest) -> bool:
         """Whether this page may be requested now; each True is followed by one `deliver` or `requeue`."""
@@ -83,11 +83,11 @@ class FetchWorker:
 
     def __init__(
         self,
-        transport: Transport,
+        transport: FetchServices,
         manners: FetchSettings,
         outlet: ResultReceiver,
         prober: OutageDetector | None = None,
-        opinion: SecondOpinion | None = None,
+        opinion: OtherAgentsOpinion | None = None,
     ):
         self._fetcher, self._resolver = transport.fetcher, transport.resolver
         self._gate, self._clock, self._exclusions = transport.gate, transport.clock, transport.robots_txt_cache
@@ -96,18 +96,18 @@ class FetchWorker:
         self._prober = prober = prober or OutageDetector(transport, politeness, size=size)
         self._blame = FailureAttribution(prober, politeness, self._clock, opinion)
         self._rulebook = RobotsTxtLoader(
-            transport, politeness, size, prober, self._blame, outlet.archive, outlet.queue_sitemaps
+            transport, politeness, size, prober, self._blame, outlet.archive_robots_txt, outlet.queue_sitemaps
         )
 
-    async def visit(self, errand: HostVisit) -> VisitReport:
+    async def visit_host(self, errand: HostVisit) -> VisitReport:
         state, tickets = errand.state, errand.tickets
         if state.verdict:
-            await self._answer_all(tickets, state.verdict, state.detail)
+            await self._deliver_verdict(tickets, state.verdict, state.detail)
             return state, ()
         state = self._blame.remove_own_failures(errand.host, state)
         lookup = await self._resolver.lookup(hostname_of(errand.host))
         if not isinstance(lookup, FoundAddress):
-            return await self._unresolved(errand.host, state, lookup), tickets
+            return await self._state_if_unresolved(errand.host, state, lookup), tickets
         if lookup.address != errand.address:
             # The lease is for another address; this one may be leased to another visit.
             return msgspec.structs.replace(state, address=lookup.address, address_ready_at=0.0), tickets
@@ -117,17 +117,21 @@ class FetchWorker:
             state, rules = await self._rulebook.fetch(errand, state)
             if rules is None or state.ready_at > self._clock.now():
                 return state, tickets
-        return await self._ask_all(errand, state, rules)
+        return await self._fetch_all(errand, state, rules)
 
-    async def _ask_all(self, errand: HostVisit, state: HostState, rules: RobotsTxt) -> VisitReport:
+    async def _fetch_all(self, errand: HostVisit, state: HostState, rules: RobotsTxt) -> VisitReport:
         outlet, manners = self._outlet, self._manners
         for position, ticket in enumerate(errand.tickets):
             link = ticket.link
             if (rule := rules.forbidding_rule(path_of(link.url))) is not None:
                 await outlet.deliver(ticket, Refused(link, OutcomeReason.ROBOTS_TXT_EXCLUDED, self._clock.now(), rule))
                 continue
-            if manners.pages_per_host and state.pages >= manners.pages_per_host and ticket.origin is not Origin.POLLED:
-                if any(later.origin is Origin.POLLED for later in errand.tickets[position:]):
+            if (
+                manners.pages_per_host
+                and state.pages >= manners.pages_per_host
+                and ticket.origin is not EnteredBy.POLLED
+            ):
+                if any(later.origin is EnteredBy.POLLED for later in errand.tickets[position:]):
                     await outlet.deliver(ticket, Refused(link, OutcomeReason.HOST_FULL, self._clock.now()))
                     continue
                 full = msgspec.structs.replace(state, verdict=OutcomeReason.HOST_FULL)
@@ -135,7 +139,7 @@ class FetchWorker:
             if not outlet.try_start_fetch(ticket):
                 return state, errand.tickets[position:]
             before = state
-            state, outcome = await self._ask(link, errand.host, errand.address, state)
+            state, outcome = await self._fetch_one(link, errand.host, errand.address, state)
             if isinstance(outcome, Failed):
                 state = await self._handle_failure(ticket, errand.host, before, state, outcome)
             else:
@@ -151,30 +155,32 @@ class FetchWorker:
         is fair."""
         link, cause = self._blame.remove_own_tries(ticket.link), cause_of(failed)
         if cause is not None and cause.is_local:
-            state = await self._blame.postpone(host, before, cause, failed.reason, describe_failure(failed))
+            state = await self._blame.postpone_for_local_fault(
+                host, before, cause, failed.reason, describe_failure(failed)
+            )
             if state.verdict:
                 await self._outlet.deliver(ticket, failed)
             else:
-                self._outlet.requeue(ticket, link)
+                self._outlet.requeue_failed(ticket, link)
             return state
-        polled = ticket.origin is Origin.POLLED
+        polled = ticket.origin is EnteredBy.POLLED
         wait = retry_wait(failed.reason, link.tries + 1, self._manners.retry_patience, polled=polled)
         # After a successful connection, a silent page does not suggest a network outage.
         ask = failed.reason is OutcomeReason.NO_CONNECTION
         unheard = (ask and after.failures > link.tries) or failed.reason is OutcomeReason.TLS
-        fair, state = self._blame.attribute(
+        fair, state = self._blame.attribute_failure(
             host, before, after, cause, failed.reason, link.url, final=wait is None, ask=ask, unheard=unheard
         )
         if not fair:
-            self._outlet.requeue(ticket, link)
+            self._outlet.requeue_failed(ticket, link)
         elif wait is not None and not state.verdict:
             later = failed.at + wait if wait else 0.0
-            self._outlet.requeue(ticket, msgspec.structs.replace(link, tries=link.tries + 1, not_before=later))
+            self._outlet.requeue_failed(ticket, msgspec.structs.replace(link, tries=link.tries + 1, not_before=later))
         else:
             await self._outlet.deliver(ticket, failed)
         return state
 
-    async def _ask(self, link: Request, host: Host, address: str, state: HostState) -> tuple[HostState, Outcome]:
+    async def _fetch_one(self, link: Request, host: Host, address: str, state: HostState) -> tuple[HostState, Outcome]:
         """Make one request; returns its effect on the host, and the outcome."""
         gate, manners = self._gate, self._manners
         await gate.enter(host, address)
@@ -188,16 +194,16 @@ class FetchWorker:
             else:
                 outcome, spoke = outcome_of(link, answer, most_redirects=manners.max_redirects), True
             if spoke:
-                self._prober.note_reached(host, address)
-            after = self._after(state, outcome)
+                self._prober.record_reached(host, address)
+            after = self._state_after(state, outcome)
         finally:
             gate.leave(host, address, after.ready_at, after.address_ready_at)
         return after, outcome
 
-    def _after(self, state: HostState, outcome: Outcome) -> HostState:
+    def _state_after(self, state: HostState, outcome: Outcome) -> HostState:
         politeness = self._manners.politeness
         if isinstance(outcome, Failed):
-            rule = rule_for(outcome.reason)
+            rule = retry_rule_for(outcome.reason)
             if rule.host and not (rule.once and outcome.link.tries):
                 after = politeness.after_failure(
                     state,
@@ -214,23 +220,27 @@ class FetchWorker:
             rested = politeness.after_visit(state, now, now)
             return msgspec.structs.replace(rested, failures=state.failures, unreached=state.unreached)
         after = politeness.after_visit(state, response.answered_at, response.ended_at)
-        if isinstance(outcome, Page) and outcome.link.door is not Origin.POLLED:
+        if isinstance(outcome, Page) and outcome.link.door is not EnteredBy.POLLED:
             after = msgspec.structs.replace(after, pages=after.pages + 1)
         return after
 
-    async def _unresolved(self, host: Host, state: HostState, lookup: ForbiddenAddress | NoAddress) -> HostState:
+    async def _state_if_unresolved(
+        self, host: Host, state: HostState, lookup: ForbiddenAddress | NoAddress
+    ) -> HostState:
         if isinstance(lookup, ForbiddenAddress):
             detail = f"{lookup.address} is {lookup.reason}"
             verdict = msgspec.structs.replace(state, verdict=OutcomeReason.PRIVATE_ADDRESS, detail=detail)
             if is_address(hostname_of(host)):
                 return verdict
-            return self._blame.leave_to_others(state, OutcomeReason.PRIVATE_ADDRESS) or verdict
+            return self._blame.offer_before_giving_up(state, OutcomeReason.PRIVATE_ADDRESS) or verdict
         if not lookup.temporary:
             return await self._blame.after_unknown_name(host, state, lookup.reason)
         asked = max(0.0, lookup.expires_at - self._clock.now())
-        return await self._blame.postpone(host, state, FailureCause.DNS, OutcomeReason.NO_ADDRESS, lookup.reason, asked)
+        return await self._blame.postpone_for_local_fault(
+            host, state, FailureCause.DNS, OutcomeReason.NO_ADDRESS, lookup.reason, asked
+        )
 
-    async def _answer_all(self, tickets: Sequence[QueuedRequest], reason: OutcomeReason, detail: str) -> None:
+    async def _deliver_verdict(self, tickets: Sequence[QueuedRequest], reason: OutcomeReason, detail: str) -> None:
         """Deliver the verdict on a host as the outcome of its URLs, without a request."""
         now = self._clock.now()
         for ticket in tickets:
@@ -297,10 +307,10 @@ class FetchPool:
         self._nudged = False
         self._stopped = False
         self._alarm: asyncio.TimerHandle | None = None
-        meter.on_change(self._update_allowed)
+        meter.on_change(self._update_concurrency)
         bell.add_listener(self.wake)
 
-    def _update_allowed(self) -> None:
+    def _update_concurrency(self) -> None:
         """Update the allowed number after a change of the level, the network or the rule."""
         meter = self._meter
         meter.set_concurrency(0 if meter.paused else min(self._rule.concurrency_at(meter.level), meter.max_by_network))
@@ -308,7 +318,7 @@ class FetchPool:
     def set_rule(self, rule: ConcurrencyRule) -> None:
         """Replace the rule."""
         self._rule = rule
-        self._update_allowed()
+        self._update_concurrency()
         self._on_change()
         self.wake()
 
@@ -325,13 +335,13 @@ class FetchPool:
         while len(self._roster) < self._meter.concurrency:
             errand = self._take()
             if errand is None:
-                self._sleep_until_ready()
+                self._schedule_wake()
                 return
-            task = asyncio.get_running_loop().create_task(self._work(errand))
+            task = asyncio.get_running_loop().create_task(self._make_visits(errand))
             self._roster.add(task)
-            task.add_done_callback(self._returned)
+            task.add_done_callback(self._worker_returned)
 
-    async def _work(self, errand: HostVisit | None) -> None:
+    async def _make_visits(self, errand: HostVisit | None) -> None:
         while errand is not None:
             self._give_back(errand, await self._run(errand))
             # A visit may have run without awaiting anything; give other tasks a turn.
@@ -340,14 +350,14 @@ class FetchPool:
                 return
             errand = self._take()
 
-    def _returned(self, task: asyncio.Task[None]) -> None:
+    def _worker_returned(self, task: asyncio.Task[None]) -> None:
         self._roster.remove(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             raise error
         self._on_change()
         self.wake()
 
-    def _sleep_until_ready(self) -> None:
+    def _schedule_wake(self) -> None:
         if self._alarm is not None:
             self._alarm.cancel()
             self._alarm = None

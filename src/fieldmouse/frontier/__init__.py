@@ -4,7 +4,7 @@ A page links to `http://example.org/a`. A worker sends it as a `Request`, and th
 crawler passes it to `Frontier.discover`. The **sieve** (`DiskSieve`) reads only a
 64-bit hash of the URL. Offers are collected until there are about two thousand, or
 until a fetch worker has nothing to do. Then they are sorted and looked up together,
-among the keys in memory (`KeyTable`) and in sorted files (`Run`). A link whose hash
+among the keys in memory (`KeyTable`) and in sorted files (`SortedRun`). A link whose hash
 is known ends here. An unknown one comes out, exactly once.
 
 It joins the **ready queue** (`ReadyQueue`), where links wait in the order in which they were

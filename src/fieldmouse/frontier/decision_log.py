@@ -23,7 +23,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from fieldmouse.storage.log import BestEffortLog, records
+from fieldmouse.storage.log import BestEffortLog, read_records
 from fieldmouse.url import Host
 
 _BLOCK = 1 << 15  # words collected before they are written
@@ -87,26 +87,26 @@ _decode = msgspec.msgpack.Decoder(RunStart | DecisionBlock | RunEnd).decode
 class DecisionObserver:
     """Observer that ignores all events: first the policy's inputs, then its decisions."""
 
-    def began(self, now: float, *, unlisted: int, batch: int) -> None:
+    def run_started(self, now: float, *, unlisted: int, batch: int) -> None:
         """`unlisted` URLs were waiting in the source before; `batch` URLs are read at once from a host's
         queue."""
 
-    def discovered(self, hosts: Iterable[Host]) -> None:
+    def urls_discovered(self, hosts: Iterable[Host]) -> None:
         """URLs of these hosts joined the source, in this order."""
 
     def backlog_restored(self, host: Host, urls: int) -> None:
         """The host had URLs offline before."""
 
-    def put_online(self, host: Host, urls: int) -> None:
+    def urls_put_online(self, host: Host, urls: int) -> None:
         """URLs went online without a decision of the policy: they were online before, or are tried again."""
 
     def address_known(self, host: Host, address: str) -> None:
         """The policy is shown the host's address, which has not changed."""
 
-    def address_found(self, host: Host, address: str) -> None:
+    def address_changed(self, host: Host, address: str) -> None:
         """A visit showed the host's address; "" once its URLs are answered without a request."""
 
-    def starved(self, width: int, out: int) -> None:
+    def no_host_ready(self, width: int, out: int) -> None:
         """No host was ready for a fetch worker: the front may grow to `width`; `out` URLs are with fetch
         workers."""
 
@@ -118,12 +118,12 @@ class DecisionObserver:
 
     def time_passed(self, now: float) -> None: ...
 
-    def drawn(self, host: Host, online: bool) -> None:
+    def url_placed(self, host: Host, online: bool) -> None:
         """The oldest URL of the source was drawn; it went online, or to its host's queue."""
 
-    def recalled(self, host: Host, urls: int) -> None: ...
+    def urls_recalled(self, host: Host, urls: int) -> None: ...
 
-    def taken_offline(self, host: Host, urls: int) -> None:
+    def host_taken_offline(self, host: Host, urls: int) -> None:
         """The host's address was crowded: its online URLs wait offline again."""
 
     def flush(self) -> None: ...
@@ -147,17 +147,17 @@ class DecisionLog(DecisionObserver):
         self._words: list[int] = []
         self.full = self._begun = False
 
-    def began(self, now: float, *, unlisted: int, batch: int) -> None:
+    def run_started(self, now: float, *, unlisted: int, batch: int) -> None:
         self._begun = True
         self._started = self._next_tick = now
         self._unlisted = unlisted
         options = msgspec.convert(self._options, dict[str, int | float | str | bool | None])
-        self._write(RunStart(now, self._policy, options, batch, unlisted))
+        self._write_record(RunStart(now, self._policy, options, batch, unlisted))
 
-    def discovered(self, hosts: Iterable[Host]) -> None:
+    def urls_discovered(self, hosts: Iterable[Host]) -> None:
         if self.full:
             return
-        get, meet = self._numbers.get, self._meet
+        get, meet = self._numbers.get, self._assign_number
         words = self._words
         for host in hosts:
             number = get(host)
@@ -165,49 +165,49 @@ class DecisionLog(DecisionObserver):
         if len(words) >= _BLOCK:
             self._write_block()
 
-    def _meet(self, name: str) -> int:
+    def _assign_number(self, name: str) -> int:
         number = self._numbers[name] = len(self._homes)
         self._homes.append("")
         self._names.append(name)
         return number
 
-    def _number(self, name: str) -> int:
+    def _number_of_name(self, name: str) -> int:
         number = self._numbers.get(name)
-        return self._meet(name) if number is None else number
+        return self._assign_number(name) if number is None else number
 
-    def _note(self, act: EventKind, host: Host, second: int) -> None:
+    def _record_host_event(self, act: EventKind, host: Host, second: int) -> None:
         if not self.full:
-            self._words += (self._number(host) << _BITS | act, second)
+            self._words += (self._number_of_name(host) << _BITS | act, second)
             if len(self._words) >= _BLOCK:  # a resumed crawl lists all its hosts at once
                 self._write_block()
 
     def backlog_restored(self, host: Host, urls: int) -> None:
-        self._note(EventKind.HELD, host, urls)
+        self._record_host_event(EventKind.HELD, host, urls)
 
-    def put_online(self, host: Host, urls: int) -> None:
-        self._note(EventKind.SEATED, host, urls)
+    def urls_put_online(self, host: Host, urls: int) -> None:
+        self._record_host_event(EventKind.SEATED, host, urls)
 
     def address_known(self, host: Host, address: str) -> None:
-        self._lives(EventKind.KNOWN, host, address)
+        self._record_address(EventKind.KNOWN, host, address)
 
-    def address_found(self, host: Host, address: str) -> None:
-        self._lives(EventKind.LOCATED, host, address)
+    def address_changed(self, host: Host, address: str) -> None:
+        self._record_address(EventKind.LOCATED, host, address)
 
-    def _lives(self, act: EventKind, host: Host, address: str) -> None:
+    def _record_address(self, act: EventKind, host: Host, address: str) -> None:
         if self.full:
             return
-        number = self._number(host)
+        number = self._number_of_name(host)
         if self._homes[number] != address:
             self._homes[number] = address
-            self._words += (number << _BITS | act, self._number(address))
+            self._words += (number << _BITS | act, self._number_of_name(address))
 
-    def starved(self, width: int, out: int) -> None:
-        self._robots(EventKind.FED, width, out)
+    def no_host_ready(self, width: int, out: int) -> None:
+        self._record_front(EventKind.FED, width, out)
 
     def visit_started(self, width: int, out: int) -> None:
-        self._robots(EventKind.TAKEN, width, out)
+        self._record_front(EventKind.TAKEN, width, out)
 
-    def _robots(self, act: EventKind, width: int, out: int) -> None:
+    def _record_front(self, act: EventKind, width: int, out: int) -> None:
         if self.full:
             return
         words = self._words
@@ -219,7 +219,7 @@ class DecisionLog(DecisionObserver):
             self._write_block()
 
     def visit_ended(self, host: Host, urls: int) -> None:
-        self._note(EventKind.LEFT, host, urls)
+        self._record_host_event(EventKind.LEFT, host, urls)
 
     def time_passed(self, now: float) -> None:
         if now >= self._next_tick and not self.full:
@@ -227,19 +227,19 @@ class DecisionLog(DecisionObserver):
             self._next_tick = self._started + (tenths + 1) * TICK
             self._words.append(tenths << _BITS | EventKind.TICK)
 
-    def drawn(self, host: Host, online: bool) -> None:
+    def url_placed(self, host: Host, online: bool) -> None:
         if self.full:
             return
         if self._unlisted:
             self._unlisted -= 1
-            self._words.append(self._number(host) << _BITS | EventKind.NAMED)
+            self._words.append(self._number_of_name(host) << _BITS | EventKind.NAMED)
         self._words.append(EventKind.ONLINE if online else EventKind.STORED)
 
-    def recalled(self, host: Host, urls: int) -> None:
-        self._note(EventKind.RECALLED, host, urls)
+    def urls_recalled(self, host: Host, urls: int) -> None:
+        self._record_host_event(EventKind.RECALLED, host, urls)
 
-    def taken_offline(self, host: Host, urls: int) -> None:
-        self._note(EventKind.SENT_OFF, host, urls)
+    def host_taken_offline(self, host: Host, urls: int) -> None:
+        self._record_host_event(EventKind.SENT_OFF, host, urls)
 
     def flush(self) -> None:
         """Write everything collected, at every checkpoint, without waiting for the disk."""
@@ -261,9 +261,9 @@ class DecisionLog(DecisionObserver):
         names, self._names = self._names, []
         if words:
             planes = np.array(words, "<u4").view(np.uint8).reshape(-1, 4).T
-            self._write(DecisionBlock(names, len(words), zlib.compress(planes.tobytes(), 1)))
+            self._write_record(DecisionBlock(names, len(words), zlib.compress(planes.tobytes(), 1)))
 
-    def _write(self, record: RunStart | DecisionBlock) -> None:
+    def _write_record(self, record: RunStart | DecisionBlock) -> None:
         encoded = _encode(record)
         if self._log.length + len(encoded) + _ROOM <= self._limit and len(self._homes) <= _NAMES:
             self._log.append(encoded)
@@ -298,7 +298,7 @@ class RecordedRun:
 
     def events(self) -> Iterator[Event]:
         """Yield all events in order, reading one block at a time."""
-        for offset, record in records(self._path, start=self._first):
+        for offset, record in read_records(self._path, start=self._first):
             block = _decode(record)
             if offset > self._last or not isinstance(block, DecisionBlock):
                 return
@@ -313,7 +313,7 @@ def read_runs(path: Path) -> list[RecordedRun]:
     """Read every run in the file, oldest first; reading stops at a torn record."""
     runs: list[RecordedRun] = []
     if path.exists():
-        for offset, record in records(path):
+        for offset, record in read_records(path):
             match _decode(record):
                 case RunStart() as start:
                     runs.append(RecordedRun(path, start))

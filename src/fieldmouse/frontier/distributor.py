@@ -27,14 +27,14 @@ _URLS_A_HOST = 64
 
 
 class OnlineTickets(Protocol):
-    """Log that numbers the URLs that go online; implemented by `FrontLog`."""
+    """Log that numbers the URLs that go online; implemented by `TicketLog`."""
 
     @property
     def open_tickets(self) -> Mapping[int, bytes]: ...
 
-    def add(self, links: Iterable[bytes]) -> list[int]: ...
+    def add_tickets(self, links: Iterable[bytes]) -> list[int]: ...
 
-    def remove(self, numbers: Iterable[int]) -> int: ...
+    def close_tickets(self, numbers: Iterable[int]) -> int: ...
 
 
 class OnlineHosts(Protocol):
@@ -47,7 +47,7 @@ class OnlineHosts(Protocol):
 
     def __contains__(self, host: Host) -> bool: ...
 
-    def put(self, host: Host, state: HostState, numbers: Iterable[int]) -> None: ...
+    def add_urls(self, host: Host, state: HostState, numbers: Iterable[int]) -> None: ...
 
     def take_offline(self, host: Host) -> list[int]: ...
 
@@ -93,12 +93,12 @@ class Distributor:
         self.unfinished = False  # the last refill stopped because its share of work was done
         self.draws = self.appends = 0
 
-    def restore(self, tickets: dict[Host, list[int]]) -> None:
+    def restore_after_restart(self, tickets: dict[Host, list[int]]) -> None:
         """Show the policy the state after a restart, and put `tickets` back on the workbench."""
         for host, numbers in tickets.items():
-            self.put_online(host, numbers)
+            self.put_online_unasked(host, numbers)
         if not self._holding:
-            for host, count in self._queues.hosts():
+            for host, count in self._queues.queued_hosts():
                 self.restore_backlog(host, count)
 
     def restore_backlog(self, host: Host, urls: int) -> None:
@@ -108,7 +108,7 @@ class Distributor:
         self._witness.backlog_restored(host, urls)
         self._policy.stored(number, urls)
 
-    def refill(self, width: int) -> int:
+    def bring_hosts_online(self, width: int) -> int:
         """Bring hosts online until there are `width`; returns the number of URLs that came online."""
         policy, workbench = self._policy, self._workbench
         self.unfinished = False
@@ -121,69 +121,69 @@ class Distributor:
             if number is None:
                 item = self._draw()
                 if item is not None:
-                    urls_online += self._place(item)
+                    urls_online += self._place_url(item)
                     continue
                 number = policy.recall(dry=True)
                 if number is None:
                     return urls_online
-            urls_online += self._recall(number)
+            urls_online += self._bring_back_from_queue(number)
         self.unfinished = True
         return urls_online
 
-    def _place(self, item: ReadyItem) -> int:
+    def _place_url(self, item: ReadyItem) -> int:
         host, link = item
         self.draws += 1
         if self._holding:
-            self.put_online(host, self._front.add((link,)))
+            self.put_online_unasked(host, self._front.add_tickets((link,)))
             return 1
         state = self._hosts.get_or_add(host)
         number = self._hosts.get_or_add_number(host)
         if state.address:
             self._report_address(host, number, state)
         online = self._policy.place(number)
-        self._witness.drawn(host, online)
+        self._witness.url_placed(host, online)
         if online:
-            self._put_online(host, number, state, self._front.add((link,)))
+            self._put_online(host, number, state, self._front.add_tickets((link,)))
             return 1
         self._queues.append(host, link)
         self._policy.stored(number)
         self.appends += 1
         return 0
 
-    def _recall(self, number: int) -> int:
+    def _bring_back_from_queue(self, number: int) -> int:
         host = self._hosts.host_at(number)
-        links = self._queues.take(host, self._batch)
+        links = self._queues.take_links(host, self._batch)
         assert links, f"the policy recalled {host}, which has no backlog"
-        self._witness.recalled(host, len(links))
+        self._witness.urls_recalled(host, len(links))
         self._policy.recalled(number, len(links))
-        self._put_online(host, number, self._hosts.get(host), self._front.add(links))
+        self._put_online(host, number, self._hosts.get(host), self._front.add_tickets(links))
         return len(links)
 
     def _report_address(self, host: Host, number: int, state: HostState) -> None:
         """Report a host's address to the policy, before the policy decides about the host."""
         if state.address and not state.verdict:
             self._witness.address_known(host, state.address)
-            self._policy.located(number, _key(state.address))
+            self._policy.located(number, _address_key(state.address))
 
     def _put_online(self, host: Host, number: int, state: HostState, tickets: Sequence[int]) -> None:
-        self._workbench.put(host, state, tickets)
+        self._workbench.add_urls(host, state, tickets)
         self._policy.came_online(number, len(tickets))
 
-    def put_online(self, host: Host, tickets: Sequence[int]) -> None:
+    def put_online_unasked(self, host: Host, tickets: Sequence[int]) -> None:
         """Put tickets online regardless of the policy: they were online before, or are polls."""
         state = self._hosts.get_or_add(host)
         number = self._hosts.get_or_add_number(host)
         self._report_address(host, number, state)
-        self._witness.put_online(host, len(tickets))
+        self._witness.urls_put_online(host, len(tickets))
         self._put_online(host, number, state, tickets)
 
     def visit_ended(self, host: Host, state: HostState, urls: int) -> None:
         """Record that a fetch worker used `urls` of a host and returned it; its address may have changed."""
         address = "" if state.verdict else state.address
-        self._witness.address_found(host, address)
+        self._witness.address_changed(host, address)
         self._witness.visit_ended(host, urls)
         number = self._hosts.get_or_add_number(host)
-        stays = not address or self._policy.located(number, _key(address))
+        stays = not address or self._policy.located(number, _address_key(address))
         if urls:
             self._policy.left_online(number, urls)
         if not stays and host in self._workbench and not self._holding:
@@ -192,14 +192,14 @@ class Distributor:
     def _take_offline(self, host: Host, number: int) -> None:
         """Take a host of a crowded address offline; its URLs go to its queue."""
         tickets = self._workbench.take_offline(host)
-        self._witness.taken_offline(host, len(tickets))
+        self._witness.host_taken_offline(host, len(tickets))
         for ticket in tickets:
             self._queues.append(host, self._front.open_tickets[ticket])
-        self._front.remove(tickets)
+        self._front.close_tickets(tickets)
         # In this order: a host with no URLs in either place is forgotten, and its address with it.
         self._policy.stored(number, len(tickets))
         self._policy.left_online(number, len(tickets))
 
 
-def _key(address: str) -> int:
+def _address_key(address: str) -> int:
     return xxh3_64_intdigest(address.encode())

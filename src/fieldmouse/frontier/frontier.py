@@ -26,7 +26,7 @@ from fieldmouse.frontier.decision_log import DecisionObserver
 from fieldmouse.frontier.distributor import Distributor
 from fieldmouse.frontier.hosts.host_table import clock_setback
 from fieldmouse.frontier.protocol import CrawlFrontier
-from fieldmouse.frontier.state import FrontierState, open_parts
+from fieldmouse.frontier.state import FrontierState, open_frontier_parts
 from fieldmouse.frontier.workbench import RestingTickets, Workbench, polls_by_host
 from fieldmouse.policy.distribution.registry import DistributionPolicy
 from fieldmouse.policy.front_size import FrontSizeRule
@@ -34,7 +34,7 @@ from fieldmouse.policy.scope import SiteLimits
 from fieldmouse.storage.checkpoint import Sealed
 from fieldmouse.types.host import HostState
 from fieldmouse.types.reason import OutcomeReason
-from fieldmouse.types.request import HostVisit, Origin, QueuedRequest, Request
+from fieldmouse.types.request import EnteredBy, HostVisit, QueuedRequest, Request
 from fieldmouse.types.stats import RestingHost
 from fieldmouse.url import Host, host_of
 
@@ -71,10 +71,10 @@ class Frontier(CrawlFrontier):
         discovered before `hold_before` (epoch seconds) stay in place; 0: none.
         """
         now, polls = clock.now(), set[int]()
-        parts = open_parts(
+        parts = open_frontier_parts(
             directory, state, limits, key_seed=key_seed, now=now, resumed_delay=resumed_delay, run_size=run_size
         )
-        quiet_until = parts.hosts.restart_delays(now) if parts.hosts.resumed else 0.0
+        quiet_until = parts.hosts.restart_all_delays(now) if parts.hosts.resumed else 0.0
         workbench = Workbench(quiet_until, polls=polls, share=share)
         rule = front or FrontSizeRule()
         super().__init__(
@@ -98,7 +98,7 @@ class Frontier(CrawlFrontier):
         self._set_back = clock_setback(state.hosts.at, now) if state else 0.0
         self._restored = [(number, _decode(row)) for number, row in parts.front.open_tickets.items()]
         self._poll_numbers, self._polls = polls, state.polls if state else 0  # polls in any place
-        polls.update([number for number, link in self._restored if link.door is Origin.POLLED])
+        polls.update([number for number, link in self._restored if link.door is EnteredBy.POLLED])
         self._resting = RestingTickets()
         self._held: dict[Host, list[int]] = {}  # online at the time of opening, and left alone
         self._set_aside: dict[Host, list[int]] = {}  # off the workbench while only polls are wanted
@@ -111,12 +111,12 @@ class Frontier(CrawlFrontier):
         if self._hold_before:
             self._hold_ready_urls()
         now = self._clock.now()
-        self._witness.began(now, unlisted=len(self._ready), batch=2 * self._errand_links)
+        self._witness.run_started(now, unlisted=len(self._ready), batch=2 * self._errand_links)
         self._restore_tickets(now)
 
     def _is_held(self, link: Request) -> bool:
         """Whether a URL that was waiting when the frontier was opened is left alone."""
-        return link.door is not Origin.POLLED and not self._hold_before <= link.seen_at <= self._opened_at
+        return link.door is not EnteredBy.POLLED and not self._hold_before <= link.seen_at <= self._opened_at
 
     def _hold_ready_urls(self) -> None:
         """Move held URLs of the ready queue to their host's queue; the others keep their order."""
@@ -135,46 +135,46 @@ class Frontier(CrawlFrontier):
         for number, link in self._restored:
             if self._set_back and link.not_before > now:
                 link = msgspec.structs.replace(link, not_before=link.not_before - self._set_back)
-                self._parts.front.remove((number,))
+                self._parts.front.close_tickets((number,))
                 number = self._add_ticket(link)
             host = host_of(link.url)
             if self._hold_before and self._is_held(link):
                 self._held.setdefault(host, []).append(number)
             elif link.not_before > now:
-                self._resting.put(link.not_before, number, host)
+                self._resting.add_ticket(link.not_before, number, host)
             else:
                 online.setdefault(host, []).append(number)
         self._restored.clear()
-        self._distributor.restore(online)
+        self._distributor.restore_after_restart(online)
 
     def _add_ticket(self, link: Request) -> int:
-        (number,) = self._parts.front.add((_encode(link),))
-        if link.door is Origin.POLLED:
+        (number,) = self._parts.front.add_tickets((_encode(link),))
+        if link.door is EnteredBy.POLLED:
             self._poll_numbers.add(number)
         return number
 
-    def _offer(self, links: Sequence[Request], keys: list[int]) -> None:
+    def _offer_with_keys(self, links: Sequence[Request], keys: list[int]) -> None:
         self._sieve.offer(keys, links)
-        if self._sieve.pending >= _SIFT_AT:
+        if self._sieve.pending_offers >= _SIFT_AT:
             self._sift()
 
     def poll(self, links: Sequence[Request]) -> None:
         """They go online at once, regardless of the policy."""
         for host, polls in polls_by_host(links).items():
-            numbers = self._parts.front.add(map(_encode, polls))
+            numbers = self._parts.front.add_tickets(map(_encode, polls))
             self._poll_numbers.update(numbers)
-            self._distributor.put_online(host, numbers)
+            self._distributor.put_online_unasked(host, numbers)
         self._polls += len(links)
 
-    def requeue(self, links: Sequence[Request]) -> None:
+    def requeue_retried(self, links: Sequence[Request]) -> None:
         """Queue links whose outcome was taken back, as if they had just been discovered."""
-        self._push(links)
+        self._push_to_ready_queue(links)
         self._done -= len(links)
 
-    def _push(self, links: Sequence[Request]) -> None:
+    def _push_to_ready_queue(self, links: Sequence[Request]) -> None:
         items = [(host_of(link.url), _encode(link)) for link in links]
         self._ready.push(items)
-        self._witness.discovered([host for host, _ in items])
+        self._witness.urls_discovered([host for host, _ in items])
 
     def clear_verdicts(self, verdicts: Container[str]) -> list[Host]:
         """Clear these statuses of hosts, before `begin` brings any online; returns the hosts."""
@@ -185,81 +185,81 @@ class Frontier(CrawlFrontier):
         return [host for host, _ in judged]
 
     def _sift(self) -> None:
-        self._push(self._sieve.sift(self._parts.sites.admit))
+        self._push_to_ready_queue(self._sieve.sift(self._parts.sites.admit_urls))
 
-    def take(self, now: float, *, only_polls: bool = False) -> HostVisit | None:
+    def take_visit(self, now: float, *, only_polls: bool = False) -> HostVisit | None:
         self._witness.time_passed(now)
         for host, number in self._resting.pop_rested(now):
-            self._distributor.put_online(host, (number,))
+            self._distributor.put_online_unasked(host, (number,))
         if only_polls or self._only_polls:
             if self._only_polls and not only_polls:
                 for host, numbers in self._set_aside.items():
-                    self._workbench.put(host, self._hosts.get(host), numbers)
+                    self._workbench.add_urls(host, self._hosts.get(host), numbers)
                 self._set_aside.clear()
             self._only_polls = only_polls
             if only_polls:
                 return self._take_polls(now)
         most = self._errand_links
-        lease = self._workbench.take(now, most, _URLS_WITHOUT_REQUEST)
+        lease = self._workbench.take_ready_host(now, most, _URLS_WITHOUT_REQUEST)
         while lease is None:
-            if not self._bring_online():
+            if not self._bring_more_hosts_online():
                 return None
-            lease = self._workbench.take(now, most, _URLS_WITHOUT_REQUEST)
+            lease = self._workbench.take_ready_host(now, most, _URLS_WITHOUT_REQUEST)
         self._out += len(lease.numbers)
         self._witness.visit_started(self._width, self._out)
-        if len(self._workbench) < self._width and self._backlog():
-            self._distributor.refill(self._width)
-        self._count_visit(now)
+        if len(self._workbench) < self._width and self._backlog_size():
+            self._distributor.bring_hosts_online(self._width)
+        self._count_visit_and_shrink(now)
         return HostVisit(lease.host, lease.address, self._tickets_of(lease.numbers), self._hosts.get(lease.host))
 
     def _take_polls(self, now: float) -> HostVisit | None:
         """Take polls of a host that may be visited now; other tickets leave the workbench for now."""
-        while (lease := self._workbench.take(now, self._errand_links, _URLS_WITHOUT_REQUEST)) is not None:
+        while (lease := self._workbench.take_ready_host(now, self._errand_links, _URLS_WITHOUT_REQUEST)) is not None:
             host, state, tickets = lease.host, self._hosts.get(lease.host), self._tickets_of(lease.numbers)
-            polls = tuple([ticket for ticket in tickets if ticket.origin is Origin.POLLED])
+            polls = tuple([ticket for ticket in tickets if ticket.origin is EnteredBy.POLLED])
             if len(polls) < len(tickets):
-                others = [ticket.number for ticket in tickets if ticket.origin is not Origin.POLLED]
+                others = [ticket.number for ticket in tickets if ticket.origin is not EnteredBy.POLLED]
                 self._set_aside.setdefault(host, []).extend(others)
             if polls:
                 self._out += len(polls)
                 return HostVisit(host, lease.address, polls, state)
-            self._workbench.give_back(host, state, ())
+            self._workbench.return_host(host, state, ())
         return None
 
     def _tickets_of(self, numbers: Iterable[int]) -> tuple[QueuedRequest, ...]:
         live = self._parts.front.open_tickets
         return tuple([QueuedRequest(number, _decode(live[number])) for number in numbers])
 
-    def _backlog(self) -> int:
+    def _backlog_size(self) -> int:
         """Number of URLs that could come online."""
         return len(self._ready) + (0 if self._hold_before else len(self._parts.queues))
 
-    def _bring_online(self) -> bool:
+    def _bring_more_hosts_online(self) -> bool:
         """Bring hosts online when none is ready, on a wider front if necessary. False if there are none."""
-        if self._sieve.pending:
+        if self._sieve.pending_offers:
             self._sift()
-        if not self._backlog():
+        if not self._backlog_size():
             return False
         width = self._width
         if len(self._workbench) >= width:
-            width = self._rule.grown(width)
-        self._witness.starved(width, self._out)
-        brought = self._distributor.refill(width)
+            width = self._rule.grown_size(width)
+        self._witness.no_host_ready(width, self._out)
+        brought = self._distributor.bring_hosts_online(width)
         if brought:
             self._width = width
         return brought > 0
 
     def ready_at(self) -> float | None:
-        if not self._only_polls and (self._sieve.pending or self._distributor.unfinished):
+        if not self._only_polls and (self._sieve.pending_offers or self._distributor.unfinished):
             return 0.0
         due = self._workbench.ready_at()
         rested_at = self._resting.ready_at()
         return due if rested_at is None else rested_at if due is None else min(due, rested_at)
 
-    def give_back(self, errand: HostVisit, state: HostState, unused: Sequence[QueuedRequest] = ()) -> None:
+    def end_visit(self, errand: HostVisit, state: HostState, unused: Sequence[QueuedRequest] = ()) -> None:
         host = errand.host
         self._hosts.put(host, state, self._clock.now())
-        self._workbench.give_back(host, state, [ticket.number for ticket in unused])
+        self._workbench.return_host(host, state, [ticket.number for ticket in unused])
         self._out -= len(errand.tickets)
         self._distributor.visit_ended(host, state, len(errand.tickets) - len(unused))
 
@@ -269,32 +269,32 @@ class Frontier(CrawlFrontier):
         if self._polls:
             numbers = list(numbers)
             rows = map(front.open_tickets.get, numbers)
-            polls = sum(_decode(row).door is Origin.POLLED for row in rows if row is not None)
+            polls = sum(_decode(row).door is EnteredBy.POLLED for row in rows if row is not None)
             self._polls -= polls
             self._poll_numbers.difference_update(numbers)
-        self._done += front.remove(numbers) - polls
+        self._done += front.close_tickets(numbers) - polls
 
-    def retry(self, number: int, link: Request) -> None:
+    def retry_ticket(self, number: int, link: Request) -> None:
         """A ticket that is not open is ignored."""
-        if not self._parts.front.remove((number,)):
+        if not self._parts.front.close_tickets((number,)):
             return
         self._poll_numbers.discard(number)
         host, new_number = host_of(link.url), self._add_ticket(link)
         if link.not_before > self._clock.now():
-            self._resting.put(link.not_before, new_number, host)
+            self._resting.add_ticket(link.not_before, new_number, host)
         else:
-            self._distributor.put_online(host, (new_number,))
+            self._distributor.put_online_unasked(host, (new_number,))
 
     def seal(self) -> Sealed[FrontierState]:
-        if self._sieve.pending:
+        if self._sieve.pending_offers:
             self._sift()
         self._witness.flush()
         return self._parts.seal(
             self._clock.now(),
             done=self._done,
             width=self._width,
-            seen=self.seen,
-            waiting=self.waiting,
+            seen=self.seen_count,
+            waiting=self.waiting_count,
             polls=self._polls,
         )
 
@@ -303,27 +303,27 @@ class Frontier(CrawlFrontier):
         self._witness.close()
 
     @property
-    def seen(self) -> int:
+    def seen_count(self) -> int:
         return self._sieve.seen
 
     @property
-    def settled(self) -> int:
+    def settled_count(self) -> int:
         return self._done
 
     @property
-    def waiting(self) -> int:
-        return self._parts.waiting - self._polls
+    def waiting_count(self) -> int:
+        return self._parts.waiting_count - self._polls
 
     @property
-    def held_back(self) -> int:
+    def held_back_count(self) -> int:
         return sum(map(len, self._held.values())) + len(self._parts.queues) if self._hold_before else 0
 
     @property
-    def polls_waiting(self) -> int:
+    def waiting_polls(self) -> int:
         return self._polls
 
     @property
-    def host_count(self) -> int:
+    def total_hosts(self) -> int:
         return len(self._hosts)
 
     @property
@@ -341,6 +341,6 @@ class Frontier(CrawlFrontier):
     def is_stalled(self, now: float, patience: float) -> bool:
         """A host that keeps its ordinary delay, however long, does not count as stalled."""
         ready_at = self.ready_at()
-        if ready_at is None or ready_at <= now + patience or self._out or self._backlog():
+        if ready_at is None or ready_at <= now + patience or self._out or self._backlog_size():
             return False
         return len(self.resting_hosts(now)) == len(self._workbench.waiting_hosts())

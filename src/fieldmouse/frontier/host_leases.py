@@ -52,11 +52,11 @@ class HostLeases(dict[Host, HostLease]):
         self._workbench, self._polls, self._clock = workbench, polls, clock
         self._resting = RestingTickets()
 
-    def idle_hosts(self) -> list[Host]:
+    def hosts_without_worker(self) -> list[Host]:
         """Hosts that no fetch worker has."""
         return [host for host, tenancy in self.items() if not tenancy.is_visited]
 
-    def add(self, host: Host, epoch: int, state: HostState) -> HostLease:
+    def add_lease(self, host: Host, epoch: int, state: HostState) -> HostLease:
         tenancy = self[host] = HostLease(self._clock.now(), epoch, state, 0)
         return tenancy
 
@@ -67,15 +67,15 @@ class HostLeases(dict[Host, HostLease]):
             tenancy.online += 1
             tenancy.polls += number in self._polls
             if link.not_before > now:
-                self._resting.put(link.not_before, number, host)
+                self._resting.add_ticket(link.not_before, number, host)
             else:
                 ready.append(number)
         if ready:
-            self._workbench.put(host, tenancy.state, ready)
+            self._workbench.add_urls(host, tenancy.state, ready)
 
-    def take(self, now: float, most: int, most_without_asking: int) -> TakenHost | None:
+    def take_ready_host(self, now: float, most: int, most_without_asking: int) -> TakenHost | None:
         """Take a host that may be visited now, for a fetch worker."""
-        lease = self._workbench.take(now, most, most_without_asking)
+        lease = self._workbench.take_ready_host(now, most, most_without_asking)
         if lease is not None:
             tenancy = self[lease.host]
             tenancy.is_visited = True
@@ -83,21 +83,21 @@ class HostLeases(dict[Host, HostLease]):
             tenancy.polls -= sum(number in self._polls for number in lease.numbers)
         return lease
 
-    def requeue_rested(self, now: float) -> None:
+    def requeue_rested_urls(self, now: float) -> None:
         """Put tickets whose rest is over back online."""
         for host, number in self._resting.pop_rested(now):
-            self._workbench.put(host, self[host].state, (number,))
+            self._workbench.add_urls(host, self[host].state, (number,))
 
-    def give_back(self, host: Host, state: HostState, unused: Sequence[QueuedRequest]) -> HostLease:
+    def end_visit(self, host: Host, state: HostState, unused: Sequence[QueuedRequest]) -> HostLease:
         """Return a host after a visit."""
         tenancy = self[host]
         tenancy.is_visited, tenancy.state = False, state
         tenancy.online += len(unused)
         tenancy.polls += sum(ticket.number in self._polls for ticket in unused)
-        self._workbench.give_back(host, state, [ticket.number for ticket in unused])
+        self._workbench.return_host(host, state, [ticket.number for ticket in unused])
         return tenancy
 
-    def remove(self, host: Host) -> list[int]:
+    def remove_host(self, host: Host) -> list[int]:
         """Remove a host that no fetch worker has; returns its tickets."""
         numbers = [] if host not in self._workbench else self._workbench.take_offline(host)
         del self[host]
@@ -130,7 +130,7 @@ class LeasedPolls:
         """Whether a ticket is a poll."""
         return number in self._tickets
 
-    def add_waiting(self, host: Host, links: Iterable[Request], *, wished: bool = True) -> None:
+    def wait_for_lease(self, host: Host, links: Iterable[Request], *, wished: bool = True) -> None:
         """Keep polls until we hold the host; with `wished`, request the host."""
         links_waiting = self._waiting.setdefault(host, [])
         before = len(links_waiting)
@@ -141,27 +141,27 @@ class LeasedPolls:
         elif wished and not before:
             self._wish([host])
 
-    def take_waiting(self, host: Host) -> list[Request]:
+    def take_polls_of(self, host: Host) -> list[Request]:
         """Remove and return the polls that were waiting for a host that we now hold."""
         links = self._waiting.pop(host, [])
         self._queued -= len(links)
         return links
 
-    def repeat_requests(self, now: float) -> None:
+    def repeat_host_requests(self, now: float) -> None:
         """Repeat the requests for hosts, if it is time."""
         if now >= self._remind_at:
             self._remind_at = now + REPEAT_AFTER
             if self._waiting:
                 self._wish(list(self._waiting))
 
-    def add(self, number: int, link: Request) -> int:
+    def add_ticket(self, number: int, link: Request) -> int:
         """Give a poll a ticket; returns its number."""
         self._tickets[number] = link
         return number
 
-    def link(self, number: int) -> Request | None:
+    def request_of(self, number: int) -> Request | None:
         return self._tickets.get(number)
 
-    def remove(self, number: int) -> Request | None:
+    def close_ticket(self, number: int) -> Request | None:
         """Close the ticket; None if it was no poll."""
         return self._tickets.pop(number, None)

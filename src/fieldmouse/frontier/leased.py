@@ -63,14 +63,14 @@ class OwedTickets:
         self._by_number[number] = OwedTicket(link, host, epoch, key)
         return number
 
-    def renew_in_flight(self, key: int, epoch: int) -> bool:
+    def renew_if_owed(self, key: int, epoch: int) -> bool:
         """Whether that URL is owed already; if so, it now counts under this epoch."""
         number = self._numbers.get(key)
         if number is not None:
             self._by_number[number] = self._by_number[number]._replace(epoch=epoch)
         return number is not None
 
-    def link(self, number: int) -> Request:
+    def request_of(self, number: int) -> Request:
         return self._by_number[number].link
 
     def remove(self, number: int) -> OwedTicket | None:
@@ -131,26 +131,26 @@ class LeasedFrontier(CrawlFrontier):
         width = 1 if self._rests() else self._width
         return 0 if self._closing else max(0, width - len(self._tenancies))
 
-    def grant(self, host: Host, epoch: int, links: Sequence[Request], state: HostState, left: int) -> None:
+    def add_leased_host(self, host: Host, epoch: int, links: Sequence[Request], state: HostState, left: int) -> None:
         """Add a host leased to us alone, with some of its URLs; or more URLs of a host that we have."""
         tenancy = self._tenancies.get(host)
         if tenancy is None or tenancy.epoch != epoch:
             assert tenancy is None or not tenancy.is_visited, f"{host} was granted twice"
             if tenancy is not None:
                 self._remove_host(host)
-            tenancy = self._tenancies.add(host, epoch, state)
+            tenancy = self._tenancies.add_lease(host, epoch, state)
             self._granted += 1
         tenancy.record_reply(left)
         # A URL in flight was requested under a lease that was lost: its outcome also serves this lease.
         keys = [(link, key_of(link.url, self._key_seed)) for link in links]
-        fresh = [(link, key) for link, key in keys if not self._owed.renew_in_flight(key, epoch)]
+        fresh = [(link, key) for link, key in keys if not self._owed.renew_if_owed(key, epoch)]
         self._tenancies.add_tickets(host, [(self._owed.add(link, host, epoch, key), link) for link, key in fresh])
-        self._put_polls_online(host, self._polls.take_waiting(host))
+        self._put_polls_online(host, self._polls.take_polls_of(host))
         if not tenancy.is_visited and not tenancy.online:
             self._return_host(host)
 
     def _put_polls_online(self, host: Host, links: Sequence[Request]) -> None:
-        numbers = [self._polls.add(self._owed.next_number(), link) for link in links]
+        numbers = [self._polls.add_ticket(self._owed.next_number(), link) for link in links]
         self._tenancies.add_tickets(host, list(zip(numbers, links, strict=True)))
 
     def poll(self, links: Sequence[Request]) -> None:
@@ -161,7 +161,7 @@ class LeasedFrontier(CrawlFrontier):
     def _queue_polls(self, host: Host, polls: Sequence[Request]) -> None:
         tenancy = self._tenancies.get(host)
         if tenancy is None or not tenancy.epoch or self._closing:
-            self._polls.add_waiting(host, polls, wished=not self._closing)
+            self._polls.wait_for_lease(host, polls, wished=not self._closing)
         else:
             self._put_polls_online(host, polls)
 
@@ -173,7 +173,7 @@ class LeasedFrontier(CrawlFrontier):
         """
         keys = [key_of(link.url, self._key_seed) for link in links]
         done_here, new = list[Request](), list[Request]()
-        for link, key, is_settled in zip(links, keys, self._sieve.has(keys), strict=True):
+        for link, key, is_settled in zip(links, keys, self._sieve.contains_each(keys), strict=True):
             if key in self._forgiven:
                 new.append(msgspec.structs.replace(link, forgiven=True))
             else:
@@ -184,12 +184,12 @@ class LeasedFrontier(CrawlFrontier):
         """Mark these as no longer settled."""
         self._forgiven.update(keys)
 
-    def revoke_all(self) -> None:
+    def drop_all_leases(self) -> None:
         """Drop all leases: other agents have the hosts, even those that fetch workers are visiting."""
         for host, tenancy in list(self._tenancies.items()):
-            self.revoke(host, tenancy.epoch)
+            self.drop_lease(host, tenancy.epoch)
 
-    def revoke(self, host: Host, epoch: int) -> None:
+    def drop_lease(self, host: Host, epoch: int) -> None:
         """Drop one lease."""
         tenancy = self._tenancies.get(host)
         if tenancy is not None and tenancy.epoch == epoch:
@@ -200,9 +200,9 @@ class LeasedFrontier(CrawlFrontier):
     def _remove_host(self, host: Host) -> list[Request]:
         """Take a host off the workbench; returns its URLs that were not visited. Its polls wait for the next
         lease."""
-        numbers = self._tenancies.remove(host)
-        polls = [self._polls.remove(number) for number in numbers if number in self._polls]
-        self._polls.add_waiting(host, [link for link in polls if link is not None], wished=not self._closing)
+        numbers = self._tenancies.remove_host(host)
+        polls = [self._polls.close_ticket(number) for number in numbers if number in self._polls]
+        self._polls.wait_for_lease(host, [link for link in polls if link is not None], wished=not self._closing)
         struck = map(self._owed.remove, numbers)
         return [owed.link for owed in struck if owed is not None]
 
@@ -212,24 +212,24 @@ class LeasedFrontier(CrawlFrontier):
         if tenancy.epoch:
             self._lease_source.return_host(host, tenancy.epoch, tenancy.state, unused, idle=idle)
         else:
-            self._lease_source.lease_lost(host)
+            self._lease_source.forget_lost_host(host)
 
-    def release_all(self) -> None:
+    def return_all_hosts(self) -> None:
         """Stop leasing, and return all hosts that no fetch worker has."""
         self._closing = True
-        for host in self._tenancies.idle_hosts():
+        for host in self._tenancies.hosts_without_worker():
             self._return_host(host)
 
-    def release_idle(self) -> None:
+    def return_idle_hosts(self) -> None:
         """Return the hosts that no fetch worker has, except one to test: others may reach them."""
-        for host in [host for host in self._tenancies.idle_hosts() if not self._tenancies[host].polls][1:]:
+        for host in [host for host in self._tenancies.hosts_without_worker() if not self._tenancies[host].polls][1:]:
             self._return_host(host)
 
     @property
     def lease_count(self) -> int:
         return len(self._tenancies)
 
-    def owed_keys(self) -> dict[tuple[Host, int], set[int]]:
+    def owed_keys_by_lease(self) -> dict[tuple[Host, int], set[int]]:
         """Keys of all URLs that we owe an outcome, by lease; leases that owe none are included."""
         keys = {(host, tenancy.epoch): set[int]() for host, tenancy in self._tenancies.items() if tenancy.epoch}
         for owed in self._owed:
@@ -246,55 +246,56 @@ class LeasedFrontier(CrawlFrontier):
 
     # -- host visits
 
-    def _offer(self, links: Sequence[Request], keys: list[int]) -> None:
+    def _offer_with_keys(self, links: Sequence[Request], keys: list[int]) -> None:
         """Report links found on the web; the coordinator decides which are new."""
         self._lease_source.report_links(links, keys)
 
-    def take(self, now: float, *, only_polls: bool = False) -> HostVisit | None:
-        self._tenancies.requeue_rested(now)
-        self._polls.repeat_requests(now)
-        if only_polls or not self._lease_source.is_valid:
+    def take_visit(self, now: float, *, only_polls: bool = False) -> HostVisit | None:
+        self._tenancies.requeue_rested_urls(now)
+        self._polls.repeat_host_requests(now)
+        if only_polls or not self._lease_source.is_lease_valid:
             return None
-        lease = self._tenancies.take(now, self._errand_links, _URLS_WITHOUT_REQUEST)
+        lease = self._tenancies.take_ready_host(now, self._errand_links, _URLS_WITHOUT_REQUEST)
         if lease is None:
             if len(self._tenancies) >= self._width:
-                self._width = self._rule.grown(self._width)
+                self._width = self._rule.grown_size(self._width)
             return None
-        self._count_visit(now)
+        self._count_visit_and_shrink(now)
         tickets = tuple(
-            QueuedRequest(number, self._polls.link(number) or self._owed.link(number)) for number in lease.numbers
+            QueuedRequest(number, self._polls.request_of(number) or self._owed.request_of(number))
+            for number in lease.numbers
         )
         return HostVisit(lease.host, lease.address, tickets, self._tenancies[lease.host].state)
 
     def ready_at(self) -> float | None:
-        return self._tenancies.ready_at() if self._lease_source.is_valid else None
+        return self._tenancies.ready_at() if self._lease_source.is_lease_valid else None
 
-    def give_back(self, errand: HostVisit, state: HostState, unused: Sequence[QueuedRequest] = ()) -> None:
+    def end_visit(self, errand: HostVisit, state: HostState, unused: Sequence[QueuedRequest] = ()) -> None:
         host = errand.host
-        tenancy = self._tenancies.give_back(host, state, unused)
+        tenancy = self._tenancies.end_visit(host, state, unused)
         visits = len(errand.tickets) - len(unused)
         # No other agent can make our polls: the host stays until they are done, then goes to a nearer agent.
-        stays = self._lease_source.should_keep(host, state, visits) or tenancy.polls > 0
+        stays = self._lease_source.should_keep_host(host, state, visits) or tenancy.polls > 0
         over = self._clock.now() >= tenancy.leased_at + self._turn()
         if self._closing or not tenancy.epoch or not stays or over:
             self._return_host(host)
         elif not tenancy.online and tenancy.remaining:
             if not tenancy.more_requested:
                 tenancy.mark_requested()
-                self._lease_source.request_more(host, tenancy.epoch)
+                self._lease_source.request_more_urls(host, tenancy.epoch)
         elif not tenancy.online or state.ready_at > self._clock.now() + LONG_REST:
             self._return_host(host, idle=True)
 
     def mark_done(self, kinds: Mapping[int, OutcomeKind]) -> None:
         for number, kind in kinds.items():
-            if self._polls.remove(number) is not None:
+            if self._polls.close_ticket(number) is not None:
                 continue
             owed = self._owed.remove(number)
             if owed is not None:
                 self._finished.append(SettledUrl(owed.host, owed.epoch, owed.key, owed.link.url, kind.value))
 
-    def retry(self, number: int, link: Request) -> None:
-        if self._polls.remove(number) is not None:
+    def retry_ticket(self, number: int, link: Request) -> None:
+        if self._polls.close_ticket(number) is not None:
             self._queue_polls(host_of(link.url), [link])
             return
         owed = self._owed.remove(number)
@@ -312,32 +313,32 @@ class LeasedFrontier(CrawlFrontier):
         settled, self._finished = self._finished, []
         if settled:
             keys = [url.key for url in settled]
-            self._sieve.learn(np.array(keys, np.uint64))
+            self._sieve.add_known(np.array(keys, np.uint64))
             self._forgiven.difference_update(keys)
             self._lease_source.report_settled(settled)
-        return self._parts.seal(self._clock.now(), done=self.settled, width=self._width, seen=self.settled)
+        return self._parts.seal(self._clock.now(), done=self.settled_count, width=self._width, seen=self.settled_count)
 
     # -- counts
 
     @property
-    def seen(self) -> int:
+    def seen_count(self) -> int:
         """URLs settled here, plus URLs waiting in the whole crawl."""
-        return self.settled + self.waiting
+        return self.settled_count + self.waiting_count
 
     @property
-    def settled(self) -> int:
+    def settled_count(self) -> int:
         return self._sieve.seen - len(self._forgiven)
 
     @property
-    def waiting(self) -> int:
-        return self._lease_source.waiting_urls
+    def waiting_count(self) -> int:
+        return self._lease_source.crawl_waiting_urls
 
     @property
-    def polls_waiting(self) -> int:
+    def waiting_polls(self) -> int:
         return len(self._polls)
 
     @property
-    def host_count(self) -> int:
+    def total_hosts(self) -> int:
         """Leases granted; a host that came twice counts twice."""
         return self._granted
 
@@ -346,5 +347,5 @@ class LeasedFrontier(CrawlFrontier):
         return self._lease_source.dropped_links
 
     @property
-    def online_hosts(self) -> int:
+    def online_host_count(self) -> int:
         return len(self._tenancies)

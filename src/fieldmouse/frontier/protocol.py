@@ -56,10 +56,10 @@ class CrawlFrontier(ABC):
     def discover(self, links: Sequence[Request]) -> None:
         """Offer links found on the web; those never seen before will be visited."""
         seed, digest = self._key_seed, xxh3_64_intdigest  # `key_of` inlined, for speed
-        self._offer(links, [digest(link.url.encode(), seed) for link in links])
+        self._offer_with_keys(links, [digest(link.url.encode(), seed) for link in links])
 
     @abstractmethod
-    def _offer(self, links: Sequence[Request], keys: list[int]) -> None: ...
+    def _offer_with_keys(self, links: Sequence[Request], keys: list[int]) -> None: ...
 
     @abstractmethod
     def poll(self, links: Sequence[Request]) -> None:
@@ -70,23 +70,23 @@ class CrawlFrontier(ABC):
         """
 
     @abstractmethod
-    def take(self, now: float, *, only_polls: bool = False) -> HostVisit | None:
+    def take_visit(self, now: float, *, only_polls: bool = False) -> HostVisit | None:
         """Lease a host that may be visited now to the caller; None if there is none.
 
         With `only_polls`, discovered URLs stay in place until the next call without it.
         """
 
-    def _count_visit(self, now: float) -> None:
+    def _count_visit_and_shrink(self, now: float) -> None:
         self._visits += 1
         if self._visits % _COUNT_IDLE_EVERY == 0:
-            self._width = self._rule.shrunk(self._width, self._workbench.ready_hosts(now))
+            self._width = self._rule.shrunk_size(self._width, self._workbench.ready_host_count(now))
 
     @abstractmethod
     def ready_at(self) -> float | None:
         """Time at which `take` could succeed next; 0: at once, None: no host online is waiting."""
 
     @abstractmethod
-    def give_back(self, errand: HostVisit, state: HostState, unused: Sequence[QueuedRequest] = ()) -> None:
+    def end_visit(self, errand: HostVisit, state: HostState, unused: Sequence[QueuedRequest] = ()) -> None:
         """Return a host after a visit; `state` says when it and its address may be visited again.
 
         Unused tickets go back to the head of the host's queue. The others are
@@ -98,7 +98,7 @@ class CrawlFrontier(ABC):
         """Include the outcomes of these tickets, given by number, in the next checkpoint."""
 
     @abstractmethod
-    def retry(self, number: int, link: Request) -> None:
+    def retry_ticket(self, number: int, link: Request) -> None:
         """Visit `link` instead of the ticket, under a new number, not before `link.not_before`."""
 
     @abstractmethod
@@ -117,32 +117,32 @@ class CrawlFrontier(ABC):
 
     @property
     @abstractmethod
-    def seen(self) -> int:
+    def seen_count(self) -> int:
         """URLs accepted so far. Always `settled + waiting`, once all offers are sifted."""
 
     @property
     @abstractmethod
-    def settled(self) -> int:
+    def settled_count(self) -> int:
         """URLs whose outcome is durable."""
 
     @property
     @abstractmethod
-    def waiting(self) -> int:
+    def waiting_count(self) -> int:
         """URLs accepted and not done: ready, offline, online or with fetch workers. Polls do not count."""
 
     @property
-    def held_back(self) -> int:
+    def held_back_count(self) -> int:
         """Waiting URLs that this run leaves alone."""
         return 0
 
     @property
     @abstractmethod
-    def polls_waiting(self) -> int:
+    def waiting_polls(self) -> int:
         """Known URLs that are to be fetched again."""
 
     @property
     @abstractmethod
-    def host_count(self) -> int: ...
+    def total_hosts(self) -> int: ...
 
     @property
     @abstractmethod
@@ -151,12 +151,12 @@ class CrawlFrontier(ABC):
         counts."""
 
     @property
-    def online_hosts(self) -> int:
+    def online_host_count(self) -> int:
         """Number of hosts online."""
         return len(self._workbench)
 
-    def ready_hosts(self, now: float) -> int:
-        return self._workbench.ready_hosts(now)
+    def ready_host_count(self, now: float) -> int:
+        return self._workbench.ready_host_count(now)
 
     def resting_hosts(self, now: float) -> list[RestingHost]:
         """Hosts with URLs online that rest after a failure, ordered by the end of the rest."""
@@ -181,16 +181,16 @@ class LeaseSource(Protocol):
     """Source of host leases for a `LeasedFrontier`."""
 
     @property
-    def is_valid(self) -> bool:
+    def is_lease_valid(self) -> bool:
         """Whether our leases are still valid."""
 
     def report_links(self, links: Sequence[Request], keys: Sequence[int]) -> None:
         """Report links that an agent should visit."""
 
-    def should_keep(self, host: Host, state: HostState, visits: int) -> bool:
+    def should_keep_host(self, host: Host, state: HostState, visits: int) -> bool:
         """Whether this agent should also make the next visit, after `visits` to the host."""
 
-    def request_more(self, host: Host, epoch: int) -> None:
+    def request_more_urls(self, host: Host, epoch: int) -> None:
         """Request more URLs of this host: we have none left, and the coordinator has some."""
 
     def request_hosts(self, hosts: Sequence[Host]) -> None:
@@ -201,7 +201,7 @@ class LeaseSource(Protocol):
     ) -> None:
         """Return a host, with the URLs that were not visited. `idle`: only because it has nothing to do."""
 
-    def lease_lost(self, host: Host) -> None:
+    def forget_lost_host(self, host: Host) -> None:
         """Report that we left a host whose lease was lost."""
 
     def return_url(self, host: Host, epoch: int, link: Request) -> None:
@@ -211,7 +211,7 @@ class LeaseSource(Protocol):
         """Report URLs whose outcomes are in the checkpoint that is sealed now."""
 
     @property
-    def waiting_urls(self) -> int:
+    def crawl_waiting_urls(self) -> int:
         """Last known number of URLs that wait in the whole crawl; never 0 before all is done."""
 
     @property

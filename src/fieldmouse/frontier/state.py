@@ -26,7 +26,7 @@ from fieldmouse.frontier.queues.virtualizer import Virtualizer, VirtualizerState
 from fieldmouse.frontier.seen.sieve import DiskSieve, SieveState
 from fieldmouse.policy.scope import SiteLimits
 from fieldmouse.storage.checkpoint import Checkpoint, Sealed
-from fieldmouse.storage.log import Log, SupersededFiles, decode_record, delete_unnamed, records
+from fieldmouse.storage.log import Log, SupersededFiles, decode_record, delete_unnamed_files, read_records
 from fieldmouse.types.host import HostState
 from fieldmouse.types.request import Request
 
@@ -37,7 +37,7 @@ _PART = 4096  # tickets per record
 _LEAP = 1 << 24  # numbers given out after the last checkpoint are unknown: skip past them
 
 
-class FrontLogState(msgspec.Struct, frozen=True, array_like=True):
+class TicketLogState(msgspec.Struct, frozen=True, array_like=True):
     """Number and length of the log, and the number of the next ticket."""
 
     serial: int = 0
@@ -46,29 +46,29 @@ class FrontLogState(msgspec.Struct, frozen=True, array_like=True):
     next_number: int = 1
 
 
-class FrontLog:
+class TicketLog:
     """Open tickets by number, each with its encoded link."""
 
-    def __init__(self, directory: Path, state: FrontLogState | None = None):
+    def __init__(self, directory: Path, state: TicketLogState | None = None):
         self._directory = directory
         self._leftovers = SupersededFiles()
         self._next = state.next_number + _LEAP if state else 1
-        state = state or FrontLogState()
+        state = state or TicketLogState()
         self._serial, self._snapshot = state.serial, state.snapshot
         self.open_tickets = read_open_tickets(directory, state)
-        self._log = Log(directory / _name(state.serial), state.length)
+        self._log = Log(directory / _log_name(state.serial), state.length)
         self._fresh: dict[int, bytes] = {}
         self._gone: list[int] = []
 
     def begin(self) -> None:
         """Cut and delete everything written after the checkpoint."""
-        delete_unnamed(self._directory, "front-*.log", [_name(self._serial)])
+        delete_unnamed_files(self._directory, "front-*.log", [_log_name(self._serial)])
         self._log.begin()
 
     def __len__(self) -> int:
         return len(self.open_tickets)
 
-    def add(self, links: Iterable[bytes]) -> list[int]:
+    def add_tickets(self, links: Iterable[bytes]) -> list[int]:
         """Give each link a number unlike that of any open ticket, now or at any sealed state."""
         tickets = dict(enumerate(links, self._next))
         self._next += len(tickets)
@@ -76,7 +76,7 @@ class FrontLog:
         self._fresh.update(tickets)
         return list(tickets)
 
-    def remove(self, numbers: Iterable[int]) -> int:
+    def close_tickets(self, numbers: Iterable[int]) -> int:
         """Close these tickets; returns how many were open."""
         struck = 0
         for number in numbers:
@@ -86,23 +86,23 @@ class FrontLog:
                     self._gone.append(number)
         return struck
 
-    def seal(self) -> tuple[FrontLogState, list[Path]]:
+    def seal(self) -> tuple[TicketLogState, list[Path]]:
         if self._log.length > _REWRITE_AT + 4 * self._snapshot:
             self._leftovers.add([self._log.path])
             self._log.close()
             self._serial += 1
-            self._log = Log(self._directory / _name(self._serial))
+            self._log = Log(self._directory / _log_name(self._serial))
             self._fresh, self._gone = self.open_tickets, []
-            self._write()
+            self._write_changes()
             self._snapshot = self._log.length
         else:
-            self._write()
+            self._write_changes()
         self._fresh, self._gone = {}, []
         self._leftovers.seal()
-        state = FrontLogState(self._serial, self._log.flush(), self._snapshot, self._next)
+        state = TicketLogState(self._serial, self._log.flush(), self._snapshot, self._next)
         return state, [self._log.path]
 
-    def _write(self) -> None:
+    def _write_changes(self) -> None:
         tickets = list(self._fresh.items())
         for start in range(0, len(tickets), _PART):
             self._log.append(_encode((tickets[start : start + _PART], [])))
@@ -116,11 +116,11 @@ class FrontLog:
         self._log.close()
 
 
-def read_open_tickets(directory: Path, state: FrontLogState) -> dict[int, bytes]:
+def read_open_tickets(directory: Path, state: TicketLogState) -> dict[int, bytes]:
     """Read the tickets that were open at that state; reads only."""
     live: dict[int, bytes] = {}
-    path = directory / _name(state.serial)
-    for _, record in records(path, length=state.length):
+    path = directory / _log_name(state.serial)
+    for _, record in read_records(path, length=state.length):
         tickets, gone = decode_record(path, _decode_entry, record)
         live.update(tickets)
         for number in gone:
@@ -128,7 +128,7 @@ def read_open_tickets(directory: Path, state: FrontLogState) -> dict[int, bytes]
     return live
 
 
-def _name(serial: int) -> str:
+def _log_name(serial: int) -> str:
     return f"front-{serial}.log"
 
 
@@ -138,7 +138,7 @@ class FrontierState(msgspec.Struct, frozen=True):
     sieve: SieveState
     ready: ReadyState
     queues: VirtualizerState
-    front: FrontLogState
+    front: TicketLogState
     hosts: HostTableState
     done: int = 0
     width: int = 0
@@ -149,9 +149,9 @@ class FrontierState(msgspec.Struct, frozen=True):
     shipments: Any = None  # not None: the crawl exchanged hosts with others, and cannot be resumed
 
 
-def sealed_frontier(last: Checkpoint) -> FrontierState:
+def frontier_state_of(last: Checkpoint) -> FrontierState:
     """Read the frontier's state from a checkpoint."""
-    return last.state("frontier", FrontierState)
+    return last.decode_part("frontier", FrontierState)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,15 +162,15 @@ class FrontierParts:
     sieve: DiskSieve[Request]
     ready: ReadyQueue
     queues: Virtualizer
-    front: FrontLog
+    front: TicketLog
     hosts: HostTable
     sites: SiteTable
 
-    def __iter__(self) -> Iterator[DiskSieve[Request] | ReadyQueue | Virtualizer | FrontLog | HostTable | SiteTable]:
+    def __iter__(self) -> Iterator[DiskSieve[Request] | ReadyQueue | Virtualizer | TicketLog | HostTable | SiteTable]:
         return iter((self.sieve, self.ready, self.queues, self.front, self.hosts, self.sites))
 
     @property
-    def waiting(self) -> int:
+    def waiting_count(self) -> int:
         """Number of URLs that are owed an outcome, polls included."""
         return len(self.ready) + len(self.queues) + len(self.front)
 
@@ -186,7 +186,7 @@ class FrontierParts:
         return Sealed(state, [*keys, *waiting, *offline, *online, *known, *counted])
 
 
-def open_parts(
+def open_frontier_parts(
     directory: Path,
     state: FrontierState | None,
     limits: SiteLimits | None = None,
@@ -207,7 +207,7 @@ def open_parts(
         sieve: DiskSieve[Request] = DiskSieve(directory, state.sieve if state else None, run_size=run_size)
         enter(closing(sieve))
         ready = enter(closing(ReadyQueue(directory, state.ready if state else None)))
-        front = enter(closing(FrontLog(directory, state.front if state else None)))
+        front = enter(closing(TicketLog(directory, state.front if state else None)))
         hosts = enter(closing(HostTable(directory, state.hosts if state else None, resumed_delay, now, key_seed)))
         queues = enter(closing(Virtualizer(directory, state.queues if state else None, hosts)))
         site_limits = limits or SiteLimits()

@@ -14,8 +14,8 @@ import msgspec
 
 from fieldmouse.frontier.hosts.host_table import read_hosts
 from fieldmouse.frontier.hosts.sites import site_counts
-from fieldmouse.frontier.queues.ready import waiting_items
-from fieldmouse.frontier.queues.virtualizer import queued_links
+from fieldmouse.frontier.queues.ready import read_ready_items
+from fieldmouse.frontier.queues.virtualizer import read_queued_links
 from fieldmouse.frontier.seen.sieve import has_key
 from fieldmouse.frontier.state import FrontierState, read_open_tickets
 from fieldmouse.types.host import HostState
@@ -60,10 +60,10 @@ def locate_url(directory: Path, state: FrontierState, key_seed: int, url: Url) -
         if wanted in row and (link := _decode(row)).url == url:
             place = UrlPlace.RESTING if link.not_before else UrlPlace.ONLINE
             return UrlLocation(place, link=link, host=standing)
-    for ahead, row in enumerate(queued_links(directory, state.queues, host)):
+    for ahead, row in enumerate(read_queued_links(directory, state.queues, host)):
         if wanted in row and (link := _decode(row)).url == url:
             return UrlLocation(UrlPlace.QUEUED, ahead, link, standing)
-    for ahead, (_, row) in enumerate(waiting_items(directory, state.ready)):
+    for ahead, (_, row) in enumerate(read_ready_items(directory, state.ready)):
         if wanted in row and (link := _decode(row)).url == url:
             return UrlLocation(UrlPlace.READY, ahead, link, standing)
     return UrlLocation(UrlPlace.DONE, host=standing)

@@ -28,7 +28,7 @@ import msgspec
 
 from fieldmouse.types.host import HostState
 from fieldmouse.types.reason import OutcomeKind
-from fieldmouse.types.request import Origin, Request
+from fieldmouse.types.request import EnteredBy, Request
 from fieldmouse.url import Host, host_of
 
 
@@ -41,7 +41,7 @@ class TakenHost(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class _Server:
+class _OnlineAddress:
     """One address: the time at which it may be visited again, and its hosts that have URLs, by ready time."""
 
     ready_at: float
@@ -62,13 +62,13 @@ class _OnlineHost:
     held: bool = False
     address: str = ""
     ready_at: float = 0.0
-    server: _Server = field(default_factory=lambda: _Server(0.0))
+    server: _OnlineAddress = field(default_factory=lambda: _OnlineAddress(0.0))
     unasked: bool = False  # its URLs are answered without a request
 
     def __len__(self) -> int:
         return len(self.numbers) + len(self.polls)
 
-    def share_out(self, most: int, share: float) -> list[int]:
+    def take_shared(self, most: int, share: float) -> list[int]:
         """Take the next URLs, `share` of them polls as long as both kinds wait."""
         numbers, polls, credit, turns = self.numbers, self.polls, self.credit, self.turns
         while len(turns) < most and (numbers or polls):
@@ -78,7 +78,7 @@ class _OnlineHost:
             turns.append(((polls if is_poll else numbers).popleft(), is_poll, owed))
         return [number for number, _, _ in turns]
 
-    def put_back(self, unused: Sequence[int]) -> None:
+    def return_unused(self, unused: Sequence[int]) -> None:
         """Return unused URLs to the heads of their queues; only used turns count."""
         left = set(unused)
         for number, is_poll, owed in reversed(self.turns):
@@ -99,8 +99,8 @@ class Workbench:
         """
         self._quiet_until, self._polls, self._share = quiet_until, polls, share
         self._hosts: dict[Host, _OnlineHost] = {}
-        self._servers: dict[str, _Server] = {}
-        self._heap: list[tuple[float, int, _Server]] = []
+        self._servers: dict[str, _OnlineAddress] = {}
+        self._heap: list[tuple[float, int, _OnlineAddress]] = []
         self._turn = count()
         self._now = 0.0
         self.urls = 0  # that can be taken: those with fetch workers are not counted
@@ -112,12 +112,12 @@ class Workbench:
     def __contains__(self, host: Host) -> bool:
         return host in self._hosts
 
-    def put(self, host: Host, state: HostState, numbers: Iterable[int]) -> None:
+    def add_urls(self, host: Host, state: HostState, numbers: Iterable[int]) -> None:
         """Add URLs to the end of a host's queue; the host comes online if it was not."""
         entry = self._hosts.get(host)
         if entry is None:
             entry = self._hosts[host] = _OnlineHost(host)
-            self._place(entry, state)
+            self._set_address(entry, state)
         idle = not len(entry) and not entry.held
         before = len(entry)
         if self._polls:
@@ -127,28 +127,28 @@ class Workbench:
             entry.numbers.extend(numbers)
         self.urls += len(entry) - before
         if idle:
-            self._enqueue(entry)
+            self._enqueue_host(entry)
 
-    def _place(self, entry: _OnlineHost, state: HostState) -> None:
+    def _set_address(self, entry: _OnlineHost, state: HostState) -> None:
         """Put a host at the address in its state; the address rests as long as any known state says."""
         entry.ready_at = 0.0 if state.verdict else state.ready_at
         entry.address, entry.unasked = state.address, bool(state.verdict)
         if state.verdict or not state.address:
-            entry.server = _Server(0.0)
+            entry.server = _OnlineAddress(0.0)
             return
         server = self._servers.get(state.address)
         if server is None:
             if len(self._servers) > 1024 + 2 * len(self._hosts):
-                self._drop_rested()
-            server = self._servers[state.address] = _Server(self._quiet_until)
+                self._drop_rested_addresses()
+            server = self._servers[state.address] = _OnlineAddress(self._quiet_until)
         server.ready_at = max(server.ready_at, state.address_ready_at)
         entry.server = server
 
-    def _enqueue(self, entry: _OnlineHost) -> None:
+    def _enqueue_host(self, entry: _OnlineHost) -> None:
         heappush(entry.server.hosts, (entry.ready_at, next(self._turn), entry))
-        self._schedule(entry.server)
+        self._schedule_address(entry.server)
 
-    def _schedule(self, server: _Server) -> None:
+    def _schedule_address(self, server: _OnlineAddress) -> None:
         if server.held or not server.hosts:
             server.due = None
             return
@@ -157,12 +157,12 @@ class Workbench:
             server.due = due
             heappush(self._heap, (due, next(self._turn), server))
 
-    def _drop_rested(self) -> None:
+    def _drop_rested_addresses(self) -> None:
         """Drop addresses without hosts whose rest is over: they hold no information."""
         servers = self._servers.items()
         self._servers = {a: s for a, s in servers if s.hosts or s.held or s.ready_at > self._now}
 
-    def take(self, now: float, most: int, most_without_asking: int) -> TakenHost | None:
+    def take_ready_host(self, now: float, most: int, most_without_asking: int) -> TakenHost | None:
         """Take the host that has been ready longest, with its address, for one fetch worker alone."""
         due = self.ready_at()
         if due is None or due > now:
@@ -176,7 +176,7 @@ class Workbench:
         if entry.unasked:
             most = most_without_asking
         if entry.polls:
-            numbers = entry.share_out(most, self._share)
+            numbers = entry.take_shared(most, self._share)
         elif len(queue) <= most:
             numbers = list(queue)
             queue.clear()
@@ -195,7 +195,7 @@ class Workbench:
             heappop(heap)  # an outdated entry
         return None
 
-    def give_back(self, host: Host, state: HostState, unused: Sequence[int]) -> bool:
+    def return_host(self, host: Host, state: HostState, unused: Sequence[int]) -> bool:
         """Free the host at `state.ready_at` and the address at `state.address_ready_at`.
 
         Unused URLs go back to the head of the queue. False: no URL is left,
@@ -206,18 +206,18 @@ class Workbench:
         entry.held = server.held = False
         server.ready_at = max(server.ready_at, state.address_ready_at)
         if entry.turns:
-            entry.put_back(unused)
+            entry.return_unused(unused)
         else:
             entry.numbers.extendleft(reversed(unused))
         self.urls += len(unused)
-        self._place(entry, state)
+        self._set_address(entry, state)
         if len(entry):
-            self._enqueue(entry)
+            self._enqueue_host(entry)
         else:
             del self._hosts[host]
         # Both addresses may rest longer now: the one visited, and the one the host turned out to have.
-        self._schedule(server)
-        self._schedule(entry.server)
+        self._schedule_address(server)
+        self._schedule_address(entry.server)
         return bool(len(entry))
 
     def take_offline(self, host: Host) -> list[int]:
@@ -226,7 +226,7 @@ class Workbench:
         assert not entry.held, f"{host} is out"
         entry.server.hosts = [item for item in entry.server.hosts if item[2] is not entry]
         heapify(entry.server.hosts)
-        self._schedule(entry.server)
+        self._schedule_address(entry.server)
         self.urls -= len(entry)
         return [*entry.numbers, *entry.polls]
 
@@ -234,7 +234,7 @@ class Workbench:
         """Hosts online with URLs that can be taken, now or later."""
         return [entry.host for entry in self._hosts.values() if len(entry)]
 
-    def ready_hosts(self, now: float) -> int:
+    def ready_host_count(self, now: float) -> int:
         """Number of hosts that could be taken now; of hosts that share an address, one."""
         ready = {id(server) for due, _, server in self._heap if due <= now and server.due == due}
         return len(ready)
@@ -246,7 +246,7 @@ class RestingTickets:
     def __init__(self) -> None:
         self._heap: list[tuple[float, int, Host]] = []
 
-    def put(self, until: float, number: int, host: Host) -> None:
+    def add_ticket(self, until: float, number: int, host: Host) -> None:
         heappush(self._heap, (until, number, host))
 
     def ready_at(self) -> float | None:
@@ -272,6 +272,6 @@ def polls_by_host(links: Iterable[Request]) -> dict[Host, list[Request]]:
     """Group known pages by host, marked as polls."""
     polls: dict[Host, list[Request]] = {}
     for link in links:
-        polled = msgspec.structs.replace(link, door=Origin.POLLED, was=link.was or OutcomeKind.PAGE)
+        polled = msgspec.structs.replace(link, door=EnteredBy.POLLED, was=link.was or OutcomeKind.PAGE)
         polls.setdefault(host_of(link.url), []).append(polled)
     return polls

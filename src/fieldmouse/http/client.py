@@ -5,7 +5,7 @@ given address and resolves nothing itself: the SSRF guard has checked that addre
 could return another one. The URL's host is still used for the request, the SNI and the certificate check.
 
 Responses that exceed a limit: - a body longer than the limit is cut: a `Response` with
-`truncated="length"`; - a body not complete after `Limits.total` is cut: `truncated="time"`; - silence,
+`truncated="length"`; - a body not complete after `ResponseLimits.total` is cut: `truncated="time"`; - silence,
 too low a speed, a lost connection or invalid HTTP: `Failed`, whose `response` has the data received, if
 the head was complete: `truncated` is "time", "disconnect" or "unspecified".
 
@@ -31,8 +31,8 @@ from fieldmouse.clock import Clock
 from fieldmouse.errors import UsageError
 from fieldmouse.http.connection import (
     Connection,
-    Limits,
-    RequestFailure,
+    FailedRequest,
+    ResponseLimits,
     SourceAddress,
     create_tls_context,
     tls_error_text,
@@ -45,24 +45,24 @@ from fieldmouse.url import Host, hostname_of, path_of, port_of
 
 
 @dataclass(frozen=True, slots=True)
-class RequestHeaders:
+class RequestHeaderLines:
     """Header lines as sent, and as stored in the archive."""
 
     sent: bytes
     stored: bytes
 
     @classmethod
-    def encode(cls, headers: Mapping[str, str], shown: Mapping[str, str]) -> RequestHeaders:
+    def encode(cls, headers: Mapping[str, str], shown: Mapping[str, str]) -> RequestHeaderLines:
         """Encode `headers` to send and `shown` for the archive; characters outside latin-1 become `?`."""
-        return cls(_lines(headers), _lines(shown))
+        return cls(_encode_header_lines(headers), _encode_header_lines(shown))
 
 
-def _lines(headers: Mapping[str, str]) -> bytes:
+def _encode_header_lines(headers: Mapping[str, str]) -> bytes:
     return "".join(f"{name}: {value}\r\n" for name, value in headers.items()).encode("latin-1", "replace")
 
 
 #: Signs a request to a host: returns header lines, None for none, or the reason not to send it.
-RequestSigner = Callable[[Request, Host], Awaitable[RequestHeaders | str | None]]
+RequestSigner = Callable[[Request, Host], Awaitable[RequestHeaderLines | str | None]]
 
 
 ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
@@ -88,7 +88,7 @@ class HttpFetcher:
         *,
         user_agent: str,
         clock: Clock,
-        limits: Limits | None = None,
+        limits: ResponseLimits | None = None,
         contact: str = "",
         port: Callable[[str], int | None] | None = None,
         tls: ssl.SSLContext | None = None,
@@ -108,7 +108,7 @@ class HttpFetcher:
         False, a request is not sent, and the fetch fails as without a network. Secret ones of `headers`
         (`policy.request_headers`) are blanked in the requests stored with responses, unless `keep_secrets`.
         """
-        self._limits, self._clock, self._port, self._tls = limits or Limits(), clock, port, tls
+        self._limits, self._clock, self._port, self._tls = limits or ResponseLimits(), clock, port, tls
         self._keep_alive, self._idle_connections = keep_alive, idle_connections
         self._most_connections = most_connections
         self._common_headers = _build_headers(user_agent, contact, headers or {}, keep=keep_secrets)
@@ -127,15 +127,19 @@ class HttpFetcher:
             return Failed(link, OutcomeReason.NOT_SIGNED, self._clock.now(), signature)
         lines = self._common_headers
         if signature is not None:
-            lines = RequestHeaders(signature.sent + lines.sent, signature.stored + lines.stored)
-        answer = await self._fetch(link, host, address, self._request(link, host, lines.sent), limit)
+            lines = RequestHeaderLines(signature.sent + lines.sent, signature.stored + lines.stored)
+        answer = await self._fetch_reusing_connection(
+            link, host, address, self._encode_request(link, host, lines.sent), limit
+        )
         response = answer if isinstance(answer, Response) else answer.response
         if lines.sent == lines.stored or response is None:
             return answer
-        response = replace(response, request=self._request(link, host, lines.stored))
+        response = replace(response, request=self._encode_request(link, host, lines.stored))
         return response if isinstance(answer, Response) else replace(answer, response=response)
 
-    async def _fetch(self, link: Request, host: Host, address: str, request: bytes, limit: int) -> Response | Failed:
+    async def _fetch_reusing_connection(
+        self, link: Request, host: Host, address: str, request: bytes, limit: int
+    ) -> Response | Failed:
         connection = self._idle.pop(address, None)
         if connection is not None:
             if connection.host == host and connection.has_no_unread_data():
@@ -143,21 +147,21 @@ class HttpFetcher:
                 if isinstance(answer, Response):
                     return answer
                 if not answer.unanswered:
-                    return self._failed(link, answer)
+                    return self._as_failed(link, answer)
                 # The server closed an idle connection: that is not a failure of the page.
             else:
                 connection.close()
         fresh = await self._connect(host, address)
-        if isinstance(fresh, RequestFailure):
-            return self._failed(link, fresh)
+        if isinstance(fresh, FailedRequest):
+            return self._as_failed(link, fresh)
         answer = await self._exchange(fresh, request, limit)
-        return answer if isinstance(answer, Response) else self._failed(link, answer)
+        return answer if isinstance(answer, Response) else self._as_failed(link, answer)
 
     async def close(self) -> None:
         """Close every connection; running fetches return `Failed`."""
         for task in self._connecting:
             task.cancel()
-        self._close_idle()
+        self._close_all_idle()
         for connection in self._busy:
             connection.abort()
         if self._tick is not None:
@@ -165,10 +169,10 @@ class HttpFetcher:
             self._tick = None
         await asyncio.sleep(0)  # let the transports run
 
-    async def _exchange(self, connection: Connection, request: bytes, limit: int) -> Response | RequestFailure:
+    async def _exchange(self, connection: Connection, request: bytes, limit: int) -> Response | FailedRequest:
         if self._may_ask is not None and not self._may_ask():
             connection.close()
-            return RequestFailure(OutcomeReason.NO_CONNECTION, "our lease is over", errno=ENETUNREACH)
+            return FailedRequest(OutcomeReason.NO_CONNECTION, "our lease is over", errno=ENETUNREACH)
         self._busy.add(connection)
         if self._tick is None:
             self._start_ticking()
@@ -180,10 +184,10 @@ class HttpFetcher:
         finally:
             self._busy.discard(connection)
         if connection.reusable:
-            self._keep(connection)
+            self._keep_idle(connection)
         return answer
 
-    def _keep(self, connection: Connection) -> None:
+    def _keep_idle(self, connection: Connection) -> None:
         if self._keep_alive <= 0 or self._idle_connections <= 0:
             connection.close()
             return
@@ -194,43 +198,43 @@ class HttpFetcher:
             self._idle.pop(next(iter(self._idle))).close()
         self._idle[connection.address] = connection
 
-    def _close_idle(self) -> None:
+    def _close_all_idle(self) -> None:
         for connection in self._idle.values():
             connection.close()
         self._idle.clear()
 
-    async def _connect(self, host: Host, address: str) -> Connection | RequestFailure:
+    async def _connect(self, host: Host, address: str) -> Connection | FailedRequest:
         if len(self._busy) + len(self._connecting) + len(self._idle) >= self._most_connections:
-            self._close_idle()
+            self._close_all_idle()
             if len(self._busy) + len(self._connecting) >= self._most_connections:
-                return RequestFailure(
+                return FailedRequest(
                     OutcomeReason.NO_CONNECTION, "the limit on our connections is reached", errno=EMFILE
                 )
-        task = asyncio.get_running_loop().create_task(self._open(host, address))
+        task = asyncio.get_running_loop().create_task(self._open_connection(host, address))
         self._connecting[task] = self._clock.now() + self._limits.connect
         if self._tick is None:
             self._start_ticking()
         try:
             return await task
         except asyncio.CancelledError:
-            if _is_cancelled():
-                task.add_done_callback(_abandon)
+            if _is_fetch_cancelled():
+                task.add_done_callback(_abort_when_connected)
                 task.cancel()
                 raise
-            return RequestFailure(OutcomeReason.NO_CONNECTION, f"no connection within {self._limits.connect:g} s")
+            return FailedRequest(OutcomeReason.NO_CONNECTION, f"no connection within {self._limits.connect:g} s")
         except ssl.SSLError as error:
-            return RequestFailure(OutcomeReason.TLS, tls_error_text(error))
+            return FailedRequest(OutcomeReason.TLS, tls_error_text(error))
         except ValueError as error:  # a name that no certificate can have, such as `.example`
-            return RequestFailure(OutcomeReason.TLS, str(error))
+            return FailedRequest(OutcomeReason.TLS, str(error))
         except OSError as error:
             number = error.errno or 0
             if number in (EMFILE, ENFILE):
-                self._close_idle()
-            return RequestFailure(OutcomeReason.NO_CONNECTION, (error.strerror or str(error)).lower(), errno=number)
+                self._close_all_idle()
+            return FailedRequest(OutcomeReason.NO_CONNECTION, (error.strerror or str(error)).lower(), errno=number)
         finally:
             del self._connecting[task]
 
-    async def _open(self, host: Host, address: str) -> Connection:
+    async def _open_connection(self, host: Host, address: str) -> Connection:
         name = hostname_of(host)
         port = self._port(name) if self._port is not None else None
         port = port_of(host) if port is None else port
@@ -271,34 +275,34 @@ class HttpFetcher:
         if self._busy or self._connecting or self._idle:
             self._start_ticking()
 
-    def _request(self, link: Request, host: Host, lines: bytes) -> bytes:
+    def _encode_request(self, link: Request, host: Host, lines: bytes) -> bytes:
         url = link.url
         ask = f"GET {path_of(url)} HTTP/1.1\r\nHost: {host[host.index('/') + 2 :]}\r\n"
         if link.etag or link.last_modified:
-            ask += _line("If-None-Match", link.etag) + _line("If-Modified-Since", link.last_modified)
+            ask += _header_line("If-None-Match", link.etag) + _header_line("If-Modified-Since", link.last_modified)
         return ask.encode("latin-1", "replace") + lines + b"\r\n"
 
-    def _failed(self, link: Request, trouble: RequestFailure) -> Failed:
+    def _as_failed(self, link: Request, trouble: FailedRequest) -> Failed:
         return Failed(link, trouble.reason, self._clock.now(), trouble.detail, trouble.response, errno=trouble.errno)
 
 
-def _is_cancelled() -> bool:
+def _is_fetch_cancelled() -> bool:
     """Tell whether the whole fetch is cancelled, and not only its attempt to connect."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
 
-def _abandon(task: asyncio.Task[Connection]) -> None:
+def _abort_when_connected(task: asyncio.Task[Connection]) -> None:
     if not task.cancelled() and task.exception() is None:
         task.result().abort()
 
 
-def _line(name: str, value: str) -> str:
+def _header_line(name: str, value: str) -> str:
     """Return a header line, or "" if the value is empty or would begin another line."""
     return f"{name}: {value}\r\n" if value and value.isprintable() else ""
 
 
-def _build_headers(user_agent: str, contact: str, extra: Mapping[str, str], *, keep: bool) -> RequestHeaders:
+def _build_headers(user_agent: str, contact: str, extra: Mapping[str, str], *, keep: bool) -> RequestHeaderLines:
     """Return the header lines of every request."""
     headers = {
         "User-Agent": user_agent,
@@ -315,4 +319,4 @@ def _build_headers(user_agent: str, contact: str, extra: Mapping[str, str], *, k
     if not user_agent.isprintable():
         raise UsageError("the user agent must be one line of text")
     sendable = {name: value for name, value in headers.items() if value and value.isprintable()}
-    return RequestHeaders.encode(sendable, sendable if keep else redact_headers(sendable))
+    return RequestHeaderLines.encode(sendable, sendable if keep else redact_headers(sendable))

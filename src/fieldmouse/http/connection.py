@@ -2,11 +2,11 @@
 address.
 
 The connection keeps what the archive needs (the head exactly as received, the body without its chunks)
-and enforces the `Limits`. Every byte is counted here first, so no server can cost more than the limits in
+and enforces the `ResponseLimits`. Every byte is counted here first, so no server can cost more than the limits in
 memory and time. Chunked bodies (RFC 9112, 7.1) are decoded tolerantly: lines may end in a bare line feed,
 a chunk may lack the line end behind it, and chunk extensions and trailers are skipped.
 
-A connection has no timer: its owner calls it every `Limits.tick` seconds, which is one timer for a
+A connection has no timer: its owner calls it every `ResponseLimits.tick` seconds, which is one timer for a
 thousand connections.
 
 It is used for servers of its address family; for others the system chooses. Errors caused by it (the
@@ -68,7 +68,7 @@ class ChunkedDecoder:
         >>> chunks.feed(b"n.\n0\n\nHTTP"), chunks.done, bytes(chunks.body)
         (4, True, b'mice run.')
         """
-        at = 0 if self._left or self._behind or self._trailing or self._line else self._read_whole(data)
+        at = 0 if self._left or self._behind or self._trailing or self._line else self._read_complete_chunks(data)
         size = len(data)
         while at < size and not self.done:
             if self._left:
@@ -94,10 +94,10 @@ class ChunkedDecoder:
                     break
                 self._line = b""
                 at = end + 1
-                self._read(line)
+                self._read_line(line)
         return size - at if self.done else 0
 
-    def _read_whole(self, data: bytes) -> int:
+    def _read_complete_chunks(self, data: bytes) -> int:
         """Decode the chunks that are complete in `data`, as nearly all are; return where the others begin."""
         at, body = 0, self.body
         while match := _PLAIN_SIZE(data, at):
@@ -109,7 +109,7 @@ class ChunkedDecoder:
             at = stop + 2
         return at
 
-    def _read(self, line: bytes) -> None:
+    def _read_line(self, line: bytes) -> None:
         if self._trailing:
             self.done = not line.strip(b"\r")
             return
@@ -123,7 +123,7 @@ class ChunkedDecoder:
 _AT_ONCE = struct.pack("ii", 1, 0)  # linger: on, for zero seconds
 
 
-def discard_unsent(transport: asyncio.Transport) -> None:
+def discard_unsent_on_abort(transport: asyncio.Transport) -> None:
     """Discard unacknowledged data when the transport is aborted.
 
     Otherwise the system retransmits it for minutes. After a network outage the request could reach a host
@@ -135,7 +135,7 @@ def discard_unsent(transport: asyncio.Transport) -> None:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
 
 
-class Limits(msgspec.Struct, frozen=True):
+class ResponseLimits(msgspec.Struct, frozen=True):
     """Limits on one response. Sizes are bytes on the wire, times are seconds."""
 
     body: int = 16 * 1024 * 1024  # a longer body is cut: truncated="length"
@@ -149,7 +149,7 @@ class Limits(msgspec.Struct, frozen=True):
     tick: float = 0.25  # interval of the checks
 
 
-class RequestFailure(msgspec.Struct, frozen=True):
+class FailedRequest(msgspec.Struct, frozen=True):
     """Reason for an incomplete response; `response` is the part received before."""
 
     reason: OutcomeReason
@@ -166,13 +166,13 @@ class Connection(asyncio.Protocol):
     be used again.
     """
 
-    def __init__(self, host: str, address: str, limits: Limits, clock: Clock):
+    def __init__(self, host: str, address: str, limits: ResponseLimits, clock: Clock):
         self.host, self.address = host, address
         self.requests_sent = 0  # requests sent on this connection
         self.idle_since = 0.0
         self._limits, self._clock = limits, clock
         self._transport: asyncio.Transport | None = None
-        self._waiter: asyncio.Future[Response | RequestFailure] | None = None
+        self._waiter: asyncio.Future[Response | FailedRequest] | None = None
         self._request = b""
         self._body_limit = 0
         self._asked_at = self._heard_at = 0.0
@@ -210,17 +210,17 @@ class Connection(asyncio.Protocol):
         poll.register(sock.fileno(), select.POLLIN)
         return not poll.poll(0)
 
-    def send(self, request: bytes, body_limit: int) -> asyncio.Future[Response | RequestFailure]:
+    def send(self, request: bytes, body_limit: int) -> asyncio.Future[Response | FailedRequest]:
         """Send a request head; the future never holds an exception."""
         assert self._waiter is None, "a connection is asked one thing at a time"
         self._reset()
         self._request, self._body_limit = request, body_limit
         self._asked_at = self._clock.now()
         self.requests_sent += 1
-        waiter: asyncio.Future[Response | RequestFailure] = asyncio.get_running_loop().create_future()
+        waiter: asyncio.Future[Response | FailedRequest] = asyncio.get_running_loop().create_future()
         self._waiter = waiter
         if self._transport is None or self._transport.is_closing():
-            self._give_up(OutcomeReason.CONNECTION_CLOSED, "closed before the request was sent")
+            self._fail_response(OutcomeReason.CONNECTION_CLOSED, "closed before the request was sent")
         else:
             self._transport.write(request)
         return waiter
@@ -232,19 +232,19 @@ class Connection(asyncio.Protocol):
         limits = self._limits
         if now - self._asked_at > limits.total:
             if self._body:
-                self._finish(now, truncated="time")
+                self._complete_response(now, truncated="time")
             else:
-                self._give_up(OutcomeReason.TIMEOUT, f"not complete after {limits.total:g} s")
+                self._fail_response(OutcomeReason.TIMEOUT, f"not complete after {limits.total:g} s")
         elif not self._answered_at:
             if now - self._asked_at > limits.first_byte:
-                self._give_up(OutcomeReason.TIMEOUT, f"no answer within {limits.first_byte:g} s")
+                self._fail_response(OutcomeReason.TIMEOUT, f"no answer within {limits.first_byte:g} s")
         elif now - self._heard_at > limits.idle:
-            self._give_up(OutcomeReason.TIMEOUT, f"silent for {limits.idle:g} s in the middle of an answer")
+            self._fail_response(OutcomeReason.TIMEOUT, f"silent for {limits.idle:g} s in the middle of an answer")
         else:
             elapsed = now - self._answered_at
             if elapsed > limits.grace and self._received < limits.min_speed * elapsed:
                 speed = self._received / elapsed
-                self._give_up(OutcomeReason.TOO_SLOW, f"{speed:.3g} bytes/s, wanted {limits.min_speed:g}")
+                self._fail_response(OutcomeReason.TOO_SLOW, f"{speed:.3g} bytes/s, wanted {limits.min_speed:g}")
 
     def close(self) -> None:
         """Close an idle connection gracefully."""
@@ -253,7 +253,7 @@ class Connection(asyncio.Protocol):
 
     def abort(self) -> None:
         """End the connection at once, even during a response."""
-        self._give_up(OutcomeReason.CONNECTION_CLOSED, "stopped by us", cut="unspecified")
+        self._fail_response(OutcomeReason.CONNECTION_CLOSED, "stopped by us", cut="unspecified")
 
     # Methods for the event loop
 
@@ -274,15 +274,15 @@ class Connection(asyncio.Protocol):
                 if self._head is None:
                     return
             self._read_body(data)
-        except headers.BadHead as error:
-            self._give_up(OutcomeReason.BAD_HTTP, f"{error}; the answer begins {bytes(self._raw[:40])!r}")
+        except headers.InvalidHead as error:
+            self._fail_response(OutcomeReason.BAD_HTTP, f"{error}; the answer begins {bytes(self._raw[:40])!r}")
         except BadChunk as error:
-            self._give_up(OutcomeReason.BAD_HTTP, f"{error}, in the body")
+            self._fail_response(OutcomeReason.BAD_HTTP, f"{error}, in the body")
         else:
             if self._done and len(self._body) <= self._body_limit:
-                self._finish(now)
+                self._complete_response(now)
             elif self._done or self._received - self._body_at > self._body_limit:
-                self._finish(now, truncated="length")
+                self._complete_response(now, truncated="length")
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
@@ -291,17 +291,21 @@ class Connection(asyncio.Protocol):
         if not self._answered_at:
             cause = "closed" if error is None else getattr(error, "strerror", None) or str(error)
             number = getattr(error, "errno", None) or 0
-            self._give_up(
+            self._fail_response(
                 OutcomeReason.CONNECTION_CLOSED, f"{cause.lower()} without an answer", unanswered=True, errno=number
             )
         elif self._head is None:
-            self._give_up(OutcomeReason.CONNECTION_CLOSED, f"closed inside the headers, after {self._received} bytes")
+            self._fail_response(
+                OutcomeReason.CONNECTION_CLOSED, f"closed inside the headers, after {self._received} bytes"
+            )
         elif error is None and self._framing.ends_with_connection:
-            self._finish(self._clock.now())
+            self._complete_response(self._clock.now())
         else:
             promised = self._framing.length
             wanted = "" if promised is None else f" of {promised}"
-            self._give_up(OutcomeReason.CONNECTION_CLOSED, f"closed after {len(self._body)}{wanted} bytes of body")
+            self._fail_response(
+                OutcomeReason.CONNECTION_CLOSED, f"closed after {len(self._body)}{wanted} bytes of body"
+            )
 
     # Reading a response
 
@@ -327,7 +331,7 @@ class Connection(asyncio.Protocol):
             self._raw = whole = bytes(raw[at:end])
             fields = headers.parse_head(whole)
             if fields.status == 101:
-                raise headers.BadHead("the server switched protocols unasked")
+                raise headers.InvalidHead("the server switched protocols unasked")
             if fields.status >= 200:
                 self._framing = headers.body_framing(fields)
                 self._fields, self._head, self._raw = fields, whole, b""
@@ -340,7 +344,7 @@ class Connection(asyncio.Protocol):
         self._raw = raw if isinstance(raw, bytearray) else bytearray(raw)  # it grows in place from now on
         del self._raw[:at]
         if headers.is_not_http(self._raw):
-            raise headers.BadHead("there is no status line")
+            raise headers.InvalidHead("there is no status line")
         if self._received > self._limits.header:
             self._refuse_head(self._received)
         return b""
@@ -366,36 +370,38 @@ class Connection(asyncio.Protocol):
 
     # Ending a response
 
-    def _finish(self, now: float, truncated: str = "") -> None:
+    def _complete_response(self, now: float, truncated: str = "") -> None:
         if self._framing.codings:
-            unpacked = self._unpack()
+            unpacked = self._undo_transfer_codings()
             if unpacked.reason is OutcomeReason.DECOMPRESSION_BOMB:
                 truncated = "length"
             elif unpacked.reason is not None and not truncated:
-                self._give_up(OutcomeReason.BAD_HTTP, f"Transfer-Encoding: {unpacked.detail}")
+                self._fail_response(OutcomeReason.BAD_HTTP, f"Transfer-Encoding: {unpacked.detail}")
                 return
-        response = self._response(now, truncated)
+        response = self._build_response(now, truncated)
         if truncated or self._surplus or not self._framing.keep_alive:
-            self._drop(at_once=bool(truncated))
+            self._disconnect(at_once=bool(truncated))
         else:
             self.idle_since = now
-        self._settle(response)
+        self._resolve_waiter(response)
 
-    def _give_up(
+    def _fail_response(
         self, reason: OutcomeReason, detail: str, *, unanswered: bool = False, errno: int = 0, cut: str = ""
     ) -> None:
         now = self._clock.now()
         if self._framing.codings:
-            self._unpack()
-        broken = None if self._head is None else self._response(now, cut or _TRUNCATED.get(reason, "unspecified"))
-        self._drop(at_once=True)
-        self._settle(RequestFailure(reason, detail, broken, unanswered, errno))
+            self._undo_transfer_codings()
+        broken = None if self._head is None else self._build_response(now, cut or _TRUNCATED.get(reason, "unspecified"))
+        self._disconnect(at_once=True)
+        self._resolve_waiter(FailedRequest(reason, detail, broken, unanswered, errno))
 
     def _refuse_head(self, size: int) -> None:
         self._head = None
-        self._give_up(OutcomeReason.HEADERS_TOO_LARGE, f"at least {size} bytes, the limit is {self._limits.header}")
+        self._fail_response(
+            OutcomeReason.HEADERS_TOO_LARGE, f"at least {size} bytes, the limit is {self._limits.header}"
+        )
 
-    def _response(self, now: float, truncated: str) -> Response:
+    def _build_response(self, now: float, truncated: str) -> Response:
         body = self._body
         if len(body) > self._body_limit:
             body = body[: self._body_limit]
@@ -403,24 +409,24 @@ class Connection(asyncio.Protocol):
         status, fields = self._fields.status, self._fields.headers
         return Response(status, head, bytes(body), self._request, self.address, *times, fields, truncated)
 
-    def _unpack(self) -> DecodedBody:
+    def _undo_transfer_codings(self) -> DecodedBody:
         """Undo the transfer codings of the body, up to the limit on bodies."""
         unpacked = decode_body(bytes(self._body), ", ".join(self._framing.codings), limit=self._body_limit)
         self._body = unpacked.body
         self._framing = msgspec.structs.replace(self._framing, codings=())
         return unpacked
 
-    def _settle(self, answer: Response | RequestFailure) -> None:
+    def _resolve_waiter(self, answer: Response | FailedRequest) -> None:
         waiter, self._waiter = self._waiter, None
         self._body = b""
         if waiter is not None and not waiter.done():
             waiter.set_result(answer)
 
-    def _drop(self, *, at_once: bool) -> None:
+    def _disconnect(self, *, at_once: bool) -> None:
         if self._transport is None:
             return
         if at_once:
-            discard_unsent(self._transport)
+            discard_unsent_on_abort(self._transport)
             self._transport.abort()
         else:
             self._transport.close()

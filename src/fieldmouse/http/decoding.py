@@ -92,7 +92,7 @@ def _inflate(body: bytes, wbits: int, most: int) -> DecodedBody:
             try:
                 piece = stream.decompress(packed, room)
             except isal_zlib.error as error:  # type: ignore[misc]  # its stub calls it an instance
-                saved = _salvage(isal_zlib.decompressobj(wbits).decompress, body[begin:], room_before)
+                saved = _decode_until_error(isal_zlib.decompressobj(wbits).decompress, body[begin:], room_before)
                 return DecodedBody(b"".join((*pieces[:pieces_before], saved)), OutcomeReason.BAD_ENCODING, str(error))
             pieces.append(piece)
             room -= len(piece)
@@ -128,7 +128,7 @@ def _unbrotli(body: bytes, most: int) -> DecodedBody:
             pieces.append(stream.process(b"", output_buffer_limit=most + 1 - size))
             size += len(pieces[-1])
     except brotli.error as error:
-        salvaged = _salvage(_brotli_steps(), body, most + 1)
+        salvaged = _decode_until_error(_brotli_steps(), body, most + 1)
         return DecodedBody(salvaged, OutcomeReason.BAD_ENCODING, str(error))
     unpacked = pieces[0] if len(pieces) == 1 else b"".join(pieces)
     if size <= most and not stream.is_finished():
@@ -179,7 +179,7 @@ def _read_zstd(body: bytes, room: int, step: int) -> tuple[bytes, str]:
     return b"".join(pieces), ENDS_EARLY
 
 
-def _salvage(unpack: Callable[[bytes, int], bytes], body: bytes, room: int) -> bytes:
+def _decode_until_error(unpack: Callable[[bytes, int], bytes], body: bytes, room: int) -> bytes:
     """Return the output before the place where the body breaks, found in small steps."""
     pieces: list[bytes] = []
     for start in range(0, len(body), SALVAGE_STEP):

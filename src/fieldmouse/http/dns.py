@@ -8,7 +8,7 @@ share one query.
 that is used. IPv4 is preferred, and IPv6 is queried only for a name without IPv4: that halves the
 queries, and most crawling machines have no IPv6.
 
-`Dns` has two implementations: c-ares over sockets, and the nameserver of the synthetic web without
+`DnsClient` has two implementations: c-ares over sockets, and the nameserver of the synthetic web without
 sockets, for crawls in virtual time.
 """
 
@@ -46,7 +46,7 @@ class DnsAnswer(msgspec.Struct, frozen=True):
     temporary: bool = False  # DNS or this machine failed; it is unknown whether the name exists
 
 
-class Dns(Protocol):
+class DnsClient(Protocol):
     async def query(self, name: str, kind: str) -> DnsAnswer:
         """Return the addresses of `name`, of the kind `A` or `AAAA`; never raises."""
         ...
@@ -86,11 +86,11 @@ class CaresDns:
                 return DnsAnswer(error=NO_ADDRESS)
             definite = number in (_NO_SUCH_NAME, _BAD_NAME)
             self._troubles = 0 if definite else self._troubles + 1
-            return DnsAnswer(error=_sentence(error), temporary=not definite)
+            return DnsAnswer(error=_error_text(error), temporary=not definite)
         except UnicodeError:  # the name cannot be encoded in a query
             return DnsAnswer(error="not a DNS name")
         except (OSError, pycares.AresError) as error:  # no descriptors or no memory for a channel
-            return DnsAnswer(error=_sentence(error), temporary=True)
+            return DnsAnswer(error=_error_text(error), temporary=True)
         self._troubles = 0
         addresses = tuple(record.data.addr for record in answer.answer if hasattr(record.data, "addr"))
         if not addresses:
@@ -103,7 +103,7 @@ class CaresDns:
             self._channel = None
 
 
-def _sentence(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     return str(error.args[1] if len(error.args) > 1 else error).lower()
 
 
@@ -129,7 +129,7 @@ class HostsFile:
             stat = self._path.stat()
             signature = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
             if signature != self._signature:
-                self._names = _read_hosts(self._path.read_text("utf-8", "replace"))
+                self._names = _parse_hosts(self._path.read_text("utf-8", "replace"))
                 self._signature = signature
         except (FileNotFoundError, NotADirectoryError, PermissionError):
             self._names, self._signature = {}, None  # a machine without the file has no such names
@@ -137,7 +137,7 @@ class HostsFile:
             self._signature = None  # for example no descriptors: the previous content stays valid
 
 
-def _read_hosts(text: str) -> dict[str, tuple[str, ...]]:
+def _parse_hosts(text: str) -> dict[str, tuple[str, ...]]:
     table: dict[str, list[str]] = {}
     for line in text.splitlines():
         address, *names = line.partition("#")[0].split() or [""]
@@ -150,7 +150,7 @@ def _read_hosts(text: str) -> dict[str, tuple[str, ...]]:
 NEVER_EXPIRES = float("inf")
 
 
-class Resolved(msgspec.Struct, frozen=True):
+class CachedAddresses(msgspec.Struct, frozen=True):
     """Addresses of a name, or none and the reason; valid until `expires_at`."""
 
     addresses: tuple[str, ...]
@@ -204,20 +204,20 @@ class Resolver:
         timeout: float = 5.0,
         tries: int = 3,
         size: int = 100_000,
-        dns: Dns | None = None,
+        dns: DnsClient | None = None,
     ):
         self._clock, self._allow_private, self._names = clock, allow_private, names or NameMap()
         self._hosts = HostsFile(hosts_file, clock)
-        self._dns: Dns = dns or CaresDns(nameservers, timeout=timeout, tries=tries)
+        self._dns: DnsClient = dns or CaresDns(nameservers, timeout=timeout, tries=tries)
         self._least, self._most, self._negative, self._temporary = least, most, negative, temporary
         self._size = size
-        self._cache: dict[str, Resolved] = {}  # oldest first
-        self._queries: dict[str, asyncio.Task[Resolved]] = {}
+        self._cache: dict[str, CachedAddresses] = {}  # oldest first
+        self._queries: dict[str, asyncio.Task[CachedAddresses]] = {}
         self.answered_at = float("-inf")  # time of the last DNS answer with an address
 
     async def lookup(self, name: str, *, fresh: bool = False) -> FoundAddress | ForbiddenAddress | NoAddress:
         """Return the address at which to visit `name`; if `fresh`, the cache is skipped."""
-        resolved = await self.addresses(name, fresh=fresh)
+        resolved = await self.resolve_addresses(name, fresh=fresh)
         expires_at = resolved.expires_at
         if not resolved.addresses:
             return NoAddress(resolved.error, resolved.temporary, expires_at)
@@ -229,7 +229,7 @@ class Resolver:
             refused = refused or why
         return ForbiddenAddress(resolved.addresses[0], refused, expires_at)
 
-    async def addresses(self, name: str, *, fresh: bool = False) -> Resolved:
+    async def resolve_addresses(self, name: str, *, fresh: bool = False) -> CachedAddresses:
         """Return all addresses of `name`, in the order to try them; cached."""
         name = name.lower().rstrip(".")
         resolved = self._without_dns(name)
@@ -240,7 +240,7 @@ class Resolver:
             return cached
         task = self._queries.get(name)
         if task is None:
-            task = asyncio.get_running_loop().create_task(self._ask(name))
+            task = asyncio.get_running_loop().create_task(self._resolve_and_cache(name))
             self._queries[name] = task
             task.add_done_callback(lambda _: self._queries.pop(name, None))
         # A cancelled caller must not cancel the query for the others.
@@ -250,7 +250,7 @@ class Resolver:
         """Tell whether the address of a name is known without DNS."""
         return self._without_dns(name.lower().rstrip(".")) is not None
 
-    def forget(self, name: str) -> None:
+    def forget_name(self, name: str) -> None:
         """Remove a name from the cache."""
         self._cache.pop(name.lower().rstrip("."), None)
 
@@ -261,7 +261,7 @@ class Resolver:
 
     def mapped_port(self, name: str) -> int | None:
         """Return the port that the user mapped this name to, or None for the URL's port."""
-        return self._names.port(name.lower().rstrip("."))
+        return self._names.port_for(name.lower().rstrip("."))
 
     async def close(self) -> None:
         tasks = list(self._queries.values())
@@ -270,21 +270,21 @@ class Resolver:
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._dns.close()
 
-    def _without_dns(self, name: str) -> Resolved | None:
+    def _without_dns(self, name: str) -> CachedAddresses | None:
         pin = self._names.find(name)
         if pin is not None:
-            return Resolved((pin.address,), NEVER_EXPIRES)
+            return CachedAddresses((pin.address,), NEVER_EXPIRES)
         if is_address(name):
-            return Resolved((name,), NEVER_EXPIRES)
+            return CachedAddresses((name,), NEVER_EXPIRES)
         if name == "localhost" or name.endswith(".localhost"):  # RFC 6761, 6.3: never query DNS
-            return Resolved(("127.0.0.1", "::1"), NEVER_EXPIRES)
+            return CachedAddresses(("127.0.0.1", "::1"), NEVER_EXPIRES)
         addresses = self._hosts.addresses_of(name)
-        return Resolved(addresses, self._clock.now() + self._least) if addresses else None
+        return CachedAddresses(addresses, self._clock.now() + self._least) if addresses else None
 
-    async def _ask(self, name: str) -> Resolved:
-        resolved = await self._query(name, "A")
+    async def _resolve_and_cache(self, name: str) -> CachedAddresses:
+        resolved = await self._query_dns(name, "A")
         if not resolved.addresses and resolved.error == NO_ADDRESS:
-            resolved = await self._query(name, "AAAA")
+            resolved = await self._query_dns(name, "AAAA")
         cached = self._cache.get(name)
         if resolved.temporary and cached and cached.addresses and self._clock.now() < cached.expires_at:
             return resolved  # a temporary failure of a fresh query: the cached answer stays valid
@@ -294,11 +294,11 @@ class Resolver:
         self._cache[name] = resolved
         return resolved
 
-    async def _query(self, name: str, kind: str) -> Resolved:
+    async def _query_dns(self, name: str, kind: str) -> CachedAddresses:
         answer = await self._dns.query(name, kind)
         now = self._clock.now()
         if answer.addresses:
             self.answered_at = now
-            return Resolved(answer.addresses, now + min(max(answer.ttl, self._least), self._most))
+            return CachedAddresses(answer.addresses, now + min(max(answer.ttl, self._least), self._most))
         kept = self._temporary if answer.temporary else self._negative
-        return Resolved((), now + kept, answer.error, answer.temporary)
+        return CachedAddresses((), now + kept, answer.error, answer.temporary)

@@ -40,7 +40,7 @@ _FRAMING_NAMES = frozenset(("content-length", "transfer-encoding", "connection")
 _CODINGS = frozenset(("gzip", "x-gzip", "deflate", "br", "zstd"))
 
 
-class BadHead(ValueError):
+class InvalidHead(ValueError):
     """Not HTTP, or the end of the body is ambiguous; the message says why."""
 
 
@@ -112,7 +112,7 @@ def is_not_http(raw: bytes | bytearray) -> bool:
 
 
 def parse_head(head: bytes) -> ResponseHead:
-    r"""Parse a complete head; raises `BadHead`.
+    r"""Parse a complete head; raises `InvalidHead`.
 
     >>> parse_head(b"HTTP/1.1 200 OK\r\nServer : x\r\nno header\r\nA:  b \r\n\r\n").headers
     (('server', 'x'), ('a', 'b'))
@@ -120,10 +120,10 @@ def parse_head(head: bytes) -> ResponseHead:
     first, _, rest = head.decode("latin-1").partition("\n")
     match = _STATUS.match(first)
     if match is None:
-        raise BadHead("there is no status line")
+        raise InvalidHead("there is no status line")
     persistent = match[1] == "1" and match[2] not in (None, "0")
     tidy = _TIDY(rest) is not None
-    lines = rest.split("\n") if tidy else _repaired(rest.split("\n"))
+    lines = rest.split("\n") if tidy else _repair_lines(rest.split("\n"))
     headers = []
     for line in lines:
         name, colon, value = line.partition(":")
@@ -146,7 +146,7 @@ def decode_url_header(value: str) -> str:
         return "".join(letter if letter.isascii() else f"%{ord(letter):02X}" for letter in value)
 
 
-def _repaired(lines: Sequence[str]) -> list[str]:
+def _repair_lines(lines: Sequence[str]) -> list[str]:
     """Return lines of a name, a colon and a value from lines that may be invalid."""
     repaired: list[list[str]] = []  # each line with its continuation lines
     dropped = True  # continuation lines directly behind the status line are ignored (RFC 9112, 2.2)
@@ -161,12 +161,12 @@ def _repaired(lines: Sequence[str]) -> list[str]:
         if not dropped:
             repaired.append([f"{name}:{value.strip(_BLANK)}"])
         elif _FRAMING.match(name):
-            raise BadHead(f"its line {line[:60].strip()!r} may be about the length of the body")
+            raise InvalidHead(f"its line {line[:60].strip()!r} may be about the length of the body")
     return [" ".join(filter(None, parts)) for parts in repaired]
 
 
 def body_framing(fields: ResponseHead) -> BodyFraming:
-    """Find the end of the body of a response to GET or POST (RFC 9112, 6.3); raises `BadHead`."""
+    """Find the end of the body of a response to GET or POST (RFC 9112, 6.3); raises `InvalidHead`."""
     lengths: list[str] = []
     codings: list[str] = []
     options: list[str] = []
@@ -175,53 +175,53 @@ def body_framing(fields: ResponseHead) -> BodyFraming:
             if name == "content-length":
                 lengths.append(value)
             else:
-                (options if name == "connection" else codings).extend(_listed(value))
+                (options if name == "connection" else codings).extend(_split_values(value))
     kept = "close" not in options if fields.persistent else "keep-alive" in options
     kept = kept and not fields.irregular
     if fields.status < 200 or fields.status in (204, 304):
         return BodyFraming(0, keep_alive=kept)
     if codings:
-        chunked, others = _transfer(codings)
+        chunked, others = _transfer_codings(codings)
         if chunked or others:
             # A length beside it is ignored, but the connection is not reused.
             return BodyFraming(None, chunked, others, kept and chunked and not lengths)
     if not lengths:
         return BodyFraming()
-    length, doubtful = _length(lengths)
+    length, doubtful = _content_length(lengths)
     return BodyFraming(length, keep_alive=kept and not doubtful and not codings)
 
 
-def _listed(value: str) -> list[str]:
+def _split_values(value: str) -> list[str]:
     return [part for text in value.split(",") if (part := text.strip().lower())]
 
 
-def _transfer(codings: Sequence[str]) -> tuple[bool, tuple[str, ...]]:
+def _transfer_codings(codings: Sequence[str]) -> tuple[bool, tuple[str, ...]]:
     """Tell whether it is chunked, and return other codings; unknown codings are ignored."""
     for coding in codings:
         if "chunked" in coding and coding != "chunked":
-            raise BadHead(f"its Transfer-Encoding is {coding[:60]!r}")
+            raise InvalidHead(f"its Transfer-Encoding is {coding[:60]!r}")
     chunked = codings[-1] == "chunked"
     under = list(codings)
     while under and under[-1] == "chunked":  # chunked twice counts as once
         under.pop()
     if "chunked" in under:
-        raise BadHead("its Transfer-Encoding is chunked before it is something else")
+        raise InvalidHead("its Transfer-Encoding is chunked before it is something else")
     return chunked, tuple(coding for coding in under if coding in _CODINGS)
 
 
-def _length(values: Sequence[str]) -> tuple[int, bool]:
+def _content_length(values: Sequence[str]) -> tuple[int, bool]:
     """Return the one length in all values, and whether it was given more than once."""
     lengths: list[str] = []
     for value in values:
-        numbers = _listed(value)
+        numbers = _split_values(value)
         if not numbers or not all(number.isascii() and number.isdigit() for number in numbers):
-            raise BadHead(f"its Content-Length is {value[:60]!r}")
+            raise InvalidHead(f"its Content-Length is {value[:60]!r}")
         lengths += (number.lstrip("0") or "0" for number in numbers)
     if len(set(lengths)) > 1:
         second = next(number for number in lengths if number != lengths[0])
-        raise BadHead(f"its Content-Length is both {lengths[0][:20]} and {second[:20]}")
+        raise InvalidHead(f"its Content-Length is both {lengths[0][:20]} and {second[:20]}")
     if len(lengths[0]) > _LONGEST_NUMBER:
-        raise BadHead(f"its Content-Length has {len(lengths[0])} digits")
+        raise InvalidHead(f"its Content-Length has {len(lengths[0])} digits")
     return int(lengths[0]), len(lengths) > 1
 
 
@@ -325,7 +325,7 @@ def effective_media_type(values: Sequence[str]) -> str:
     return chosen or values[0]
 
 
-def essence(media: str) -> str:
+def mime_essence(media: str) -> str:
     """Return the type without parameters, in lower case.
 
     >>> essence("Text/HTML; charset=utf-8")

@@ -52,31 +52,31 @@ def forbidden_reason(address: str, allow_private: bool = False) -> str | None:
     >>> forbidden_reason("93.184.216.34") is None
     True
     """
-    private, never = _reasons(address)
+    private, never = _private_and_forbidden_reasons(address)
     return never if allow_private else private or never
 
 
 @lru_cache(maxsize=65536)
-def _reasons(text: str) -> tuple[str | None, str | None]:
+def _private_and_forbidden_reasons(text: str) -> tuple[str | None, str | None]:
     """Return why an address is private, and why it is always forbidden."""
     try:
         address = ip_address(text.partition("%")[0])  # the zone names a network interface, not a destination
     except ValueError:
         return None, "not an address"
     if isinstance(address, IPv4Address):
-        verdicts = [_range_of(int(address), _V4)]
+        verdicts = [_verdict_on(int(address), _V4)]
     else:
-        carried = _embedded(address)
-        verdicts = [_range_of(int(inner), _V4) for inner in carried] + [_range_of(int(address), _V6)]
-        verdicts += _maybe_embedded(int(address))
+        carried = _embedded_ipv4(address)
+        verdicts = [_verdict_on(int(inner), _V4) for inner in carried] + [_verdict_on(int(address), _V6)]
+        verdicts += _possibly_embedded_verdicts(int(address))
         if int(address) >> 125 != 1 and not carried:  # only 2000::/3 is assigned
-            verdicts.append(("reserved", _range_of(int(address), _V6)[1]))
+            verdicts.append(("reserved", _verdict_on(int(address), _V6)[1]))
     private = next((why for why, private in verdicts if why and private), None)
     never = next((why for why, private in verdicts if why and not private), None)
     return private, never
 
 
-def _embedded(address: IPv6Address) -> list[IPv4Address]:
+def _embedded_ipv4(address: IPv6Address) -> list[IPv4Address]:
     """Return the IPv4 addresses that a packet to this IPv6 address may reach."""
     number = int(address)
     low = IPv4Address(number & 0xFFFFFFFF)
@@ -92,7 +92,7 @@ def _embedded(address: IPv6Address) -> list[IPv4Address]:
     return []
 
 
-def _maybe_embedded(number: int) -> list[_Verdict]:
+def _possibly_embedded_verdicts(number: int) -> list[_Verdict]:
     """Return verdicts on IPv4 addresses that may be embedded in an address of a local network.
 
     The owner of a part of 64:ff9b:1::/48 (RFC 8215) chooses one of the positions of RFC 6052; and clouds
@@ -105,21 +105,21 @@ def _maybe_embedded(number: int) -> list[_Verdict]:
             (number >> 64 & 0xFF) << 24 | number >> 32 & 0xFFFFFF,  # of 56
             (number >> 64 & 0xFFFF) << 16 | number >> 40 & 0xFFFF,  # of 48
         ]
-        last, is_private = _range_of(places[0], _V4)
+        last, is_private = _verdict_on(places[0], _V4)
         if last is not None and not is_private and places[0] & 0xFFFFFF:  # not zeros behind a shorter prefix
             return [(last, False)]
     elif number >> 121 == 0xFC >> 1 or number >> 119 == 0xFE80 >> 7:  # fc00::/7, fe80::/9
         places = [number & 0xFFFFFFFF]
     else:
         return []
-    return [verdict for place in places if (verdict := _range_of(place, _V4))[0] == METADATA]
+    return [verdict for place in places if (verdict := _verdict_on(place, _V4))[0] == METADATA]
 
 
 _Verdict = tuple[str | None, bool]
 _Places = tuple[list[int], list[tuple[int, str, bool]]]
 
 
-def _table(version: int) -> _Places:
+def _range_table(version: int) -> _Places:
     """Return ranges in order of their first address; of nested ranges the wider one first."""
     ranges = [
         (int(network[0]), -int(network[-1]), why, private)
@@ -132,10 +132,10 @@ def _table(version: int) -> _Places:
     return [first for first, *_ in ranges], [(-last, why, private) for _, last, why, private in ranges]
 
 
-_V4, _V6 = _table(4), _table(6)
+_V4, _V6 = _range_table(4), _range_table(6)
 
 
-def _range_of(number: int, places: _Places) -> _Verdict:
+def _verdict_on(number: int, places: _Places) -> _Verdict:
     firsts, rest = places
     at = bisect_right(firsts, number) - 1
     while at >= 0:

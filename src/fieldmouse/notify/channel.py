@@ -34,7 +34,7 @@ class Notice:
 
 
 @dataclass(frozen=True, slots=True)
-class DeliveryFailure:
+class FailedDelivery:
     """Failed delivery of a notice. The reason contains no secret."""
 
     reason: str
@@ -57,11 +57,11 @@ class Channel:
     mode: SendMode
     replay_from = 0  # byte of the outcome log from which it reads again when it is reopened
 
-    async def send(self, notice: Notice) -> DeliveryFailure | None:
+    async def send(self, notice: Notice) -> FailedDelivery | None:
         """Deliver a notice; None when the receiver has accepted it."""
         raise NotImplementedError
 
-    def close(self) -> None:
+    def cancel_delivery(self) -> None:
         """Cancel a delivery in progress, where that is possible; others are finished."""
 
 

@@ -26,9 +26,9 @@ from fieldmouse.errors import FieldmouseError
 from fieldmouse.notify.channel import Channel, Notice
 from fieldmouse.notify.filter import ChangeFilter
 from fieldmouse.storage.changes import Baseline, Change, changes_in, sealed_baseline
-from fieldmouse.storage.checkpoint import Checkpoint, Sealed, read_checkpoint, sealed_outcomes
+from fieldmouse.storage.checkpoint import Checkpoint, Sealed, read_checkpoint, sealed_outcome_bytes
 from fieldmouse.storage.directory import CrawlDir
-from fieldmouse.storage.log import FRAME, decode_record, records
+from fieldmouse.storage.log import FRAME, decode_record, read_records
 from fieldmouse.types.outcome import OutcomeRow
 
 _decode = msgspec.msgpack.Decoder(OutcomeRow).decode
@@ -77,7 +77,7 @@ class ChangeSource:
         end = start
         if start >= length:
             return ChangeRange(start)
-        for number, (offset, record) in enumerate(records(self.log, start=start, length=length), 1):
+        for number, (offset, record) in enumerate(read_records(self.log, start=start, length=length), 1):
             row = decode_record(self.log, _decode, record)
             matching = [change for change in changes_in(row, offset, baseline) if self.is_wanted(change)]
             changes += matching
@@ -87,7 +87,7 @@ class ChangeSource:
                 break
         return ChangeRange(end, tuple(changes), tuple(offsets))
 
-    def count_waiting(self, state: ChannelState, length: int, baseline: Baseline | None) -> int:
+    def count_waiting(self, state: ChannelCursor, length: int, baseline: Baseline | None) -> int:
         """Number of changes after a channel's offset."""
         place, count = state.place, 0
         while place < length:
@@ -103,7 +103,7 @@ MAX_RETRY_DELAY = 300.0
 MAX_RETRY_AFTER = 3600.0
 
 
-class ChannelState(msgspec.Struct, frozen=True):
+class ChannelCursor(msgspec.Struct, frozen=True):
     """State of a channel in the checkpoint."""
 
     place: int  # byte of the outcome log: all changes before it were delivered
@@ -125,7 +125,7 @@ def retry_delay(tries: int, asked: float = 0.0) -> float:
 class ChannelSender:
     """Sender whose `run` never returns. It lives in one event loop; only the log is read in a thread."""
 
-    def __init__(self, channel: Channel, source: ChangeSource, clock: Clock, state: ChannelState):
+    def __init__(self, channel: Channel, source: ChangeSource, clock: Clock, state: ChannelCursor):
         self._channel, self._source, self._clock = channel, source, clock
         self._mode = channel.mode
         self._state = state
@@ -143,7 +143,7 @@ class ChannelSender:
         return self._channel.name
 
     @property
-    def state(self) -> ChannelState:
+    def state(self) -> ChannelCursor:
         """The state for the checkpoint."""
         return msgspec.structs.replace(self._state, since=self._channel.replay_from)
 
@@ -160,17 +160,17 @@ class ChannelSender:
         rests = not self._busy and self._until is not None and self._until > deadline
         return rests or self.is_caught_up()
 
-    def committed(self, kept: ChannelState, length: int, baseline: Baseline | None) -> None:
+    def checkpoint_written(self, kept: ChannelCursor, length: int, baseline: Baseline | None) -> None:
         """Note that a checkpoint holds `kept` and that the log is durable up to `length`."""
         self._committed_plan, self._length, self._baseline = kept.planned, length, baseline
-        self._wake()
+        self._wake_loop()
 
-    def begin_end_of_run(self) -> None:
+    def send_everything_now(self) -> None:
         """Try everything at once, because the run is ending."""
         self._ending = True
-        self._wake()
+        self._wake_loop()
 
-    def _wake(self) -> None:
+    def _wake_loop(self) -> None:
         self._busy = True
         self._wake_up.set()
 
@@ -178,13 +178,13 @@ class ChannelSender:
 
     async def run(self) -> None:
         while True:
-            changes = await self._next()
+            changes = await self._next_due_changes()
             for notice in changes.notices(self._mode.max_changes):
                 await self._deliver(notice)
-            self._state = ChannelState(changes.end, told_at=self._clock.now())
+            self._state = ChannelCursor(changes.end, told_at=self._clock.now())
             self._held = ChangeRange(changes.end)
 
-    async def _next(self) -> ChangeRange:
+    async def _next_due_changes(self) -> ChangeRange:
         """Wait for the next changes to send and until they are due."""
         while True:
             self._wake_up.clear()
@@ -263,21 +263,21 @@ class ChannelSender:
 
 PART = "notify"
 
-ChannelStates = dict[str, ChannelState]
+ChannelStates = dict[str, ChannelCursor]
 
 
-def sealed_channel_states(last: Checkpoint | None) -> ChannelStates:
+def sealed_channel_cursors(last: Checkpoint | None) -> ChannelStates:
     """The state of each channel at a checkpoint."""
-    return last.state(PART, ChannelStates) if last is not None and PART in last.parts else {}
+    return last.decode_part(PART, ChannelStates) if last is not None and PART in last.parts else {}
 
 
-def channel_state(name: str, last: Checkpoint | None) -> ChannelState:
+def channel_cursor(name: str, last: Checkpoint | None) -> ChannelCursor:
     """The state of a channel; a new channel starts at the end of the log."""
-    known = sealed_channel_states(last).get(name)
+    known = sealed_channel_cursors(last).get(name)
     if known is not None:
         return known
-    here = sealed_outcomes(last)
-    return ChannelState(here, since=here)
+    here = sealed_outcome_bytes(last)
+    return ChannelCursor(here, since=here)
 
 
 class Notifier:
@@ -292,12 +292,12 @@ class Notifier:
         self._source = ChangeSource.from_settings(home, asked)
         self._channels = channels
         self._senders = [
-            ChannelSender(channel, self._source, clock, channel_state(channel.name, last)) for channel in channels
+            ChannelSender(channel, self._source, clock, channel_cursor(channel.name, last)) for channel in channels
         ]
         # Channels that are not configured in this run keep their state for later runs.
-        self._sealed = sealed_channel_states(last)
+        self._sealed = sealed_channel_cursors(last)
         self._baseline = sealed_baseline(last)
-        self._end = self._announced = sealed_outcomes(last)
+        self._end = self._announced = sealed_outcome_bytes(last)
         self._reading = 0  # reads of the journal in progress
         self._deadline: float | None = None
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -320,7 +320,7 @@ class Notifier:
         sealed, end = self._sealed, self._end
         # A baseline is final, unless the clock was ahead when it was set.
         if self._baseline is not None and self._baseline.baseline <= self._clock.now():
-            self._announce(sealed, end)
+            self._wake_senders(sealed, end)
             return
         # The first crawl may have ended just now.
         self._reading += 1
@@ -331,19 +331,19 @@ class Notifier:
         self._reading -= 1
         if not looked.cancelled() and looked.exception() is None:
             self._baseline = sealed_baseline(looked.result())
-        self._announce(sealed, end)
+        self._wake_senders(sealed, end)
 
-    def _announce(self, sealed: ChannelStates, end: int) -> None:
+    def _wake_senders(self, sealed: ChannelStates, end: int) -> None:
         if end >= self._announced:
             self._announced = end
             for sender in self._senders:
-                sender.committed(sealed[sender.name], end, self._baseline)
+                sender.checkpoint_written(sealed[sender.name], end, self._baseline)
 
     def close(self) -> None:
         for task in self._tasks.values():
             task.cancel()
         for channel in self._channels:
-            channel.close()
+            channel.cancel_delivery()
 
     # -- as a consumer of pages, see `crawler/crawler.py`
 
@@ -357,26 +357,26 @@ class Notifier:
         if self._deadline is None:
             self._deadline = now + self._patience
             for sender in self._senders:
-                sender.begin_end_of_run()
+                sender.send_everything_now()
         deadline = self._deadline
-        told = not self._reading and all(self._may_be_left(sender, deadline) for sender in self._senders)
+        told = not self._reading and all(self._needs_no_more_waiting(sender, deadline) for sender in self._senders)
         return told or now >= deadline
 
     def waits_for_checkpoint(self) -> bool:
         """Whether a list or a mail waits for a checkpoint that holds its end."""
         return any(sender.needs_checkpoint() for sender in self._senders)
 
-    def _may_be_left(self, sender: ChannelSender, deadline: float) -> bool:
+    def _needs_no_more_waiting(self, sender: ChannelSender, deadline: float) -> bool:
         task = self._tasks.get(sender.name)
         return task is None or task.done() or sender.can_stop_waiting(deadline)
 
     # -- for the summary
 
-    async def waiting(self) -> dict[str, int]:
+    async def undelivered_changes(self) -> dict[str, int]:
         """Number of undelivered changes of each channel that has any."""
-        return await asyncio.get_running_loop().run_in_executor(DaemonExecutor(), self._count)
+        return await asyncio.get_running_loop().run_in_executor(DaemonExecutor(), self._count_undelivered)
 
-    def _count(self) -> dict[str, int]:
+    def _count_undelivered(self) -> dict[str, int]:
         states = {sender.name: sender.state for sender in self._senders}
         counts = {name: self._source.count_waiting(states[name], self._end, self._baseline) for name in states}
         return {name: count for name, count in counts.items() if count}

@@ -22,7 +22,7 @@ from fieldmouse.notify.channels.command import CommandChannel
 from fieldmouse.notify.channels.feed import FeedChannel
 from fieldmouse.notify.channels.mail import MailChannel
 from fieldmouse.notify.channels.webhook import WebhookChannel
-from fieldmouse.notify.dispatcher import ChangeRange, ChangeSource, ChannelState, Notifier, channel_state
+from fieldmouse.notify.dispatcher import ChangeRange, ChangeSource, ChannelCursor, Notifier, channel_cursor
 from fieldmouse.storage.changes import sealed_baseline
 from fieldmouse.storage.checkpoint import Checkpoint
 from fieldmouse.storage.directory import CrawlDir
@@ -84,11 +84,11 @@ def check_channels(directory: Path, settings: Settings) -> None:
             "write its path, seen from the crawl's directory, or a name that is found in PATH",
         )
     if asked.webhook:
-        _webhook(directory, settings, WallClock())
+        _webhook_channel(directory, settings, WallClock())
     if asked.mail_to and asked.mail_user:
         read_secret("mail_password", asked.mail_password, directory)
     if asked.apprise:
-        _services(directory, settings)
+        _apprise_channel(directory, settings)
 
 
 def _is_program(word: str, directory: Path) -> bool:
@@ -105,13 +105,13 @@ def build_channel(
             places = (asked.webhook, asked.webhook_token, asked.mail_password, *asked.apprise)
             return CommandChannel(asked, home=directory, environment=environment_without(places))
         case "webhook":
-            return _webhook(directory, settings, clock)
+            return _webhook_channel(directory, settings, clock)
         case "mail":
             password = read_secret("mail_password", asked.mail_password, directory) if asked.mail_user else ""
-            tls = _trust(settings, protocol="")
+            tls = _tls_context(settings, protocol="")
             return MailChannel(asked, password=password, crawl=directory.name, clock=clock, tls=tls)
         case "feed":
-            state = channel_state("feed", last)
+            state = channel_cursor("feed", last)
             return FeedChannel(
                 directory / Path(asked.feed).expanduser(),
                 entries=asked.feed_entries,
@@ -122,12 +122,12 @@ def build_channel(
                 recall=lambda: earlier_changes(home, last, settings, state),
             )
         case "apprise":
-            return _services(directory, settings)
+            return _apprise_channel(directory, settings)
         case _:
             raise AssertionError(name)
 
 
-def earlier_changes(home: CrawlDir, last: Checkpoint | None, settings: Settings, state: ChannelState) -> Notice:
+def earlier_changes(home: CrawlDir, last: Checkpoint | None, settings: Settings, state: ChannelCursor) -> Notice:
     """Earlier changes of a feed: all between its first entry and its channel's offset."""
     source = ChangeSource.from_settings(home, settings.notify)
     changes, baseline = ChangeRange(state.since), sealed_baseline(last)
@@ -136,7 +136,7 @@ def earlier_changes(home: CrawlDir, last: Checkpoint | None, settings: Settings,
     return Notice(changes.changes, changes.offsets)
 
 
-def _webhook(directory: Path, settings: Settings, clock: Clock) -> WebhookChannel:
+def _webhook_channel(directory: Path, settings: Settings, clock: Clock) -> WebhookChannel:
     asked = settings.notify
     given = resolve_secret("webhook", asked.webhook, directory)
     try:
@@ -151,17 +151,17 @@ def _webhook(directory: Path, settings: Settings, clock: Clock) -> WebhookChanne
         user_agent=settings.crawl.product,
         settings=asked,
         clock=clock,
-        tls=_trust(settings) if url.startswith("https") else None,
+        tls=_tls_context(settings) if url.startswith("https") else None,
     )
 
 
-def _trust(settings: Settings, protocol: str = "http/1.1") -> SSLContext:
+def _tls_context(settings: Settings, protocol: str = "http/1.1") -> SSLContext:
     network = settings.network
     ca_file = Path(network.ca_file) if network.ca_file else None
     return create_tls_context(verify=network.tls_verify, ca_file=ca_file, protocol=protocol)
 
 
-def _services(directory: Path, settings: Settings) -> AppriseChannel:
+def _apprise_channel(directory: Path, settings: Settings) -> AppriseChannel:
     asked = settings.notify
     urls = [read_secret("apprise", place, directory) for place in asked.apprise]
     return AppriseChannel(urls, batch=asked.batch, timeout=asked.timeout, crawl=directory.absolute().name)

@@ -16,10 +16,10 @@ from fieldmouse.config.notify_section import NotifySection, is_reference
 from fieldmouse.errors import SettingsError
 from fieldmouse.formatting import format_count
 from fieldmouse.notify.channel import Notice
-from fieldmouse.notify.dispatcher import PART, ChangeSource, ChannelState, channel_state, sealed_channel_states
+from fieldmouse.notify.dispatcher import PART, ChangeSource, ChannelCursor, channel_cursor, sealed_channel_cursors
 from fieldmouse.notify.setup import build_channel
 from fieldmouse.storage.changes import Change, ChangeKind, change_id, sealed_baseline
-from fieldmouse.storage.checkpoint import encode, open_journal, read_checkpoint, sealed_outcomes
+from fieldmouse.storage.checkpoint import encode_checkpoint, open_journal, read_checkpoint, sealed_outcome_bytes
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.url import Url, host_of
 
@@ -50,8 +50,8 @@ def channel_reports(directory: Path) -> list[ChannelReport]:
     source = ChangeSource.from_settings(home, settings.notify)
     reports = []
     for name in settings.notify.channels:
-        state = channel_state(name, last)
-        waiting = source.count_waiting(state, sealed_outcomes(last), sealed_baseline(last))
+        state = channel_cursor(name, last)
+        waiting = source.count_waiting(state, sealed_outcome_bytes(last), sealed_baseline(last))
         reports.append(ChannelReport(name, receiver_of(name, settings.notify), waiting, state.told_at))
     return reports
 
@@ -84,12 +84,12 @@ def skip_pending(directory: Path, name: str) -> int:
     try:
         journal, last = open_journal(home)
         try:
-            if last is None or name not in sealed_channel_states(last):
+            if last is None or name not in sealed_channel_cursors(last):
                 return 0
-            end, known = sealed_outcomes(last), sealed_channel_states(last)
+            end, known = sealed_outcome_bytes(last), sealed_channel_cursors(last)
             count = source.count_waiting(known[name], end, sealed_baseline(last))
-            skipped = ChannelState(end, told_at=known[name].told_at, since=end)
-            journal.commit(encode(last.with_part(PART, known | {name: skipped}, {})))
+            skipped = ChannelCursor(end, told_at=known[name].told_at, since=end)
+            journal.commit(encode_checkpoint(last.with_part(PART, known | {name: skipped}, {})))
         finally:
             journal.close()
     finally:
@@ -111,7 +111,7 @@ async def send_samples(directory: Path, only: str | None) -> list[SampleReport]:
     for name in [only] if only else asked.channels:
         # A running crawl may be writing the feed now.
         channel = build_channel(name, home, last, settings, clock, suffix=".test")
-        notice = Notice([sample_change(clock.now())], [sealed_outcomes(last)])
+        notice = Notice([sample_change(clock.now())], [sealed_outcome_bytes(last)])
         setback = await channel.send(notice)
         why = setback.reason if setback is not None else ""
         reports.append(SampleReport(name, receiver_of(name, asked), setback is None, why, notice.key))

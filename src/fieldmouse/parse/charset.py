@@ -59,11 +59,11 @@ def web_codec(codec: str) -> str:
     ('cp949', 'cp1252', '')
     """
     name = codecs.lookup(codec).name
-    return _by_name().get(name) or codec_for_label(name)
+    return _web_codecs_by_name().get(name) or codec_for_label(name)
 
 
 @cache
-def _by_name() -> dict[str, str]:
+def _web_codecs_by_name() -> dict[str, str]:
     read = {codec_for_label(label) for label in LABELS} - {"ascii"}
     return {codecs.lookup(codec).name: codec for codec in read}
 
@@ -74,7 +74,7 @@ def decode_text(body: bytes, codec: str) -> str:
         if name == codec and body.startswith(mark):
             body = body[len(mark) :]
     if codec.startswith("cp1") or codec in ("cp874", "koi8-u"):
-        return codecs.charmap_decode(body, "strict", _table(codec))[0]
+        return codecs.charmap_decode(body, "strict", _character_table(codec))[0]
     if codec == "euc_jp":
         # One character of row 13 (such as a number in a circle) would corrupt everything behind it.
         try:
@@ -98,24 +98,24 @@ def encode_query(href: str, codec: str) -> str:
     if query.isascii():
         return href
     if codec.startswith("cp1") or codec in ("cp874", "koi8-u"):
-        raw = codecs.charmap_encode(query, _ERRORS, codecs.charmap_build(_table(codec)))[0]
+        raw = codecs.charmap_encode(query, _ERRORS, codecs.charmap_build(_character_table(codec)))[0]
     else:
         if codec == "euc_jp":  # browsers write two of its three sets
-            query = "".join(_reference(c) if c.encode(codec, "ignore")[:1] == b"\x8f" else c for c in query)
+            query = "".join(_character_reference(c) if c.encode(codec, "ignore")[:1] == b"\x8f" else c for c in query)
         raw = query.encode(_ENCODERS.get(codec, codec), _ERRORS)
-    return f"{path}?{''.join(map(_escaped, raw))}"
+    return f"{path}?{''.join(map(_escape_byte, raw))}"
 
 
-def _escaped(byte: int) -> str:
+def _escape_byte(byte: int) -> str:
     return chr(byte) if byte < 0x7F and byte not in b"\x1b#" else f"%{byte:02X}"
 
 
-def _as_reference(error: UnicodeError) -> tuple[str, int]:
+def _encode_as_references(error: UnicodeError) -> tuple[str, int]:
     assert isinstance(error, UnicodeEncodeError)
-    return "".join(map(_reference, error.object[error.start : error.end])), error.end
+    return "".join(map(_character_reference, error.object[error.start : error.end])), error.end
 
 
-def _reference(character: str) -> str:
+def _character_reference(character: str) -> str:
     """Return the escaped reference that browsers send for a character missing in a charset: `&#9731;`."""
     return f"%26%23{ord(character)}%3B"
 
@@ -123,11 +123,11 @@ def _reference(character: str) -> str:
 # encoders that differ from the decoder, which reads more
 _ENCODERS = {"gb18030": "gbk", "iso2022_jp_ext": "iso2022_jp"}
 _ERRORS = "fieldmouse.query"
-codecs.register_error(_ERRORS, _as_reference)
+codecs.register_error(_ERRORS, _encode_as_references)
 
 
 @cache
-def _table(codec: str) -> str:
+def _character_table(codec: str) -> str:
     """Return the 256 characters of a Windows charset; the standard fills the gaps below 0xA0."""
     characters = [bytes([code]).decode(codec, "replace") for code in range(256)]
     for code in range(0x80, 0xA0):
@@ -207,13 +207,13 @@ def resolve_latin_charset(text: bytes, guess: str) -> str:
             return guess
         guess = "cp1252"
     bytes_ = Counter(byte for byte in text if byte >= 0x80)
-    if bytes_.total() <= _FEW_BYTES and _share(bytes_, "cp1252", _WEST)[0] >= _MIN_SHARE:
+    if bytes_.total() <= _FEW_BYTES and _covered_share(bytes_, "cp1252", _WEST)[0] >= _MIN_SHARE:
         return guess if guess in ("cp1254", *_IF_GUESSED) else "cp1252"
     alphabets = _ALPHABETS | {codec: languages for codec, languages in _IF_GUESSED.items() if codec == guess}
     # For texts in several languages.
     merged = {codec: ("".join(languages),) for codec, languages in alphabets.items()}
     for candidates in (alphabets, merged):
-        shares = {codec: _share(bytes_, codec, languages) for codec, languages in candidates.items()}
+        shares = {codec: _covered_share(bytes_, codec, languages) for codec, languages in candidates.items()}
         # On a tie the first (likeliest) wins, except for Turkish: a short Turkish text also matches
         # Icelandic.
         best = max(shares, key=lambda codec: (shares[codec], codec == guess == "cp1254"))
@@ -229,7 +229,7 @@ def _has_accents(text: bytes) -> bool:
     return common >= _MIN_SHARE * len(joined) and len(joined) <= _MAX_RUN * len(runs)
 
 
-def _share(bytes_: Counter[int], codec: str, alphabets: Sequence[str]) -> tuple[float, int]:
+def _covered_share(bytes_: Counter[int], codec: str, alphabets: Sequence[str]) -> tuple[float, int]:
     """Largest share of the letters that one alphabet covers, and their count; (1.0, 0) if there are no
     letters.
 
@@ -278,15 +278,15 @@ def find_charset(body: bytes, content_type: str, *, markup: bool = True) -> str:
     for mark, name in BOMS:
         if body.startswith(mark):
             return name
-    if name := _from_header(content_type):
+    if name := _codec_in_header(content_type):
         return name
-    if markup and (name := prescan(body[:_EARLY])):
+    if markup and (name := prescan_charset(body[:_EARLY])):
         return name
     if not body.isascii():
         try:
             body.decode()
         except UnicodeDecodeError:
-            return (_declared_late(body) if markup else "") or _guess(body)
+            return (_declared_late(body) if markup else "") or _guess_codec(body)
         return "utf-8"
     if markup and (name := _declared_late(body)):
         return name
@@ -295,13 +295,13 @@ def find_charset(body: bytes, content_type: str, *, markup: bool = True) -> str:
 
 
 @lru_cache(maxsize=512)
-def _from_header(content_type: str) -> str:
+def _codec_in_header(content_type: str) -> str:
     """Codec named in a Content-Type header, or ""."""
     match = _header(content_type)
     return codec_for_label(match[1] or match[2] or match[3] or "") if match else ""
 
 
-def prescan(head: bytes) -> str:
+def prescan_charset(head: bytes) -> str:
     """Codec declared at the beginning of an HTML document, or "".
 
     >>> prescan(b"<!-- <meta charset=koi8-r> --><meta charset=bogus><meta charset='x-sjis'>")
@@ -311,14 +311,14 @@ def prescan(head: bytes) -> str:
         return "utf-16-le" if head[0] else "utf-16-be"
     at = 0 if b"charset" in head.lower() else -1
     while at >= 0 and (skipped := _skip_others(head, at)) and _meta(head, skipped.end()):
-        at, name = _read_meta(head, skipped.end() + 5)
+        at, name = _read_meta_charset(head, skipped.end() + 5)
         if name:
             return name
     match = _xml(head)
-    return _for_ascii(codec_for_label((match[1] or match[2] or b"").decode("latin-1"))) if match else ""
+    return _utf8_for_utf16(codec_for_label((match[1] or match[2] or b"").decode("latin-1"))) if match else ""
 
 
-def _read_meta(head: bytes, at: int) -> tuple[int, str]:
+def _read_meta_charset(head: bytes, at: int) -> tuple[int, str]:
     """End of a meta element, -1 if it does not end, and the charset it declares."""
     attributes: dict[bytes, bytes] = {}
     while (match := _attribute(head, at)) is not None:
@@ -332,19 +332,19 @@ def _read_meta(head: bytes, at: int) -> tuple[int, str]:
     if b"charset" in attributes:
         name = codec_for_label(attributes[b"charset"].decode("latin-1"))
     elif attributes.get(b"http-equiv", b"").lower() == b"content-type":
-        name = _in_content(attributes.get(b"content", b""))
+        name = _codec_in_content(attributes.get(b"content", b""))
     else:
         return at, ""
-    return at, _for_ascii(name)
+    return at, _utf8_for_utf16(name)
 
 
-def _in_content(content: bytes) -> str:
+def _codec_in_content(content: bytes) -> str:
     """The charset of `text/html; charset=...` (2.5.5 of the standard)."""
     match = _charset(content)
     return codec_for_label((match[1] or match[2] or match[3] or b"").decode("latin-1")) if match else ""
 
 
-def _for_ascii(codec: str) -> str:
+def _utf8_for_utf16(codec: str) -> str:
     """Replace UTF-16 with UTF-8: a declaration readable as ASCII cannot be in UTF-16."""
     return "utf-8" if codec.startswith("utf-16") else codec
 
@@ -353,10 +353,10 @@ def _declared_late(body: bytes) -> str:
     """Codec declared after the first bytes, or ""."""
     if body.find(b"charset", _EARLY - 7, _LATE) < 0 and body.find(b"CHARSET", _EARLY - 7, _LATE) < 0:
         return ""
-    return prescan(body[:_LATE])
+    return prescan_charset(body[:_LATE])
 
 
-def _guess(body: bytes) -> str:
+def _guess_codec(body: bytes) -> str:
     # The prefix may end inside a character, so an invalid sequence at its very end proves nothing.
     prefix = body[:_GUESS_BYTES]
     try:

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from fieldmouse.config.factories import WorkerConfig
 from fieldmouse.http.decoding import ENDS_EARLY, decode_response
-from fieldmouse.http.headers import effective_media_type, essence
+from fieldmouse.http.headers import effective_media_type, mime_essence
 from fieldmouse.import_string import import_callable
 from fieldmouse.parse.charset import decode_text, find_charset
 from fieldmouse.parse.html import (
@@ -37,10 +37,10 @@ from fieldmouse.parse.links import LinkExtractor
 from fieldmouse.parse.sitemap import read_sitemap as read_sitemap
 from fieldmouse.plugins.page import PageText, RawPage
 from fieldmouse.plugins.runner import (
+    CallObserver,
     InvalidPluginResult,
+    PluginConfig,
     PluginError,
-    PluginNames,
-    Watchdog,
     call_plugin,
     type_with_article,
 )
@@ -66,7 +66,7 @@ def read_html(answer: RawPage, config: WorkerConfig) -> Document:
     return replace(page, charset=charset, language=page.language or guess_language(page.text))
 
 
-def read_plain(answer: RawPage, config: WorkerConfig) -> Document:
+def read_plain_text(answer: RawPage, config: WorkerConfig) -> Document:
     charset = find_charset(answer.body, effective_media_type(answer.header_values("content-type")), markup=False)
     text = decode_text(answer.body[: 4 * MAX_TEXT], charset)[:MAX_TEXT]
     return Document(base=answer.url, charset=charset, text=text)
@@ -81,21 +81,21 @@ def read_url_list(answer: RawPage, config: WorkerConfig) -> Document:
 
 
 READERS: Readers = MappingProxyType(
-    {"text/html": read_html, "application/xhtml+xml": read_html, "text/plain": read_plain, URL_LIST: read_url_list}
+    {"text/html": read_html, "application/xhtml+xml": read_html, "text/plain": read_plain_text, URL_LIST: read_url_list}
 )
 
 
 class PluginReader:
     """A reader from a plug-in."""
 
-    def __init__(self, name: str, names: PluginNames, onlooker: Watchdog):
+    def __init__(self, name: str, names: PluginConfig, onlooker: CallObserver):
         """Load the reader; raises `FieldmouseError` if that fails."""
         self.name, self._patience, self._onlooker = name, names.patience, onlooker
         self._read = import_callable(name, "reader", names.path)
 
     def __call__(self, answer: RawPage, config: WorkerConfig) -> Document:
         result = call_plugin(
-            self.name, self._patience, self._onlooker, lambda: _document(self._read(answer), answer.url)
+            self.name, self._patience, self._onlooker, lambda: _document_from_plugin(self._read(answer), answer.url)
         )
         return self.unread_document(answer.url, result) if isinstance(result, PluginError) else result
 
@@ -105,12 +105,12 @@ class PluginReader:
         return Document(base=url, plugin_error=str(complaint))
 
 
-def load_readers(names: PluginNames, onlooker: Watchdog) -> Readers:
+def load_readers(names: PluginConfig, onlooker: CallObserver) -> Readers:
     """Return the table of readers of a crawl."""
     return {**READERS, **{mime: PluginReader(name, names, onlooker) for mime, name in names.readers.items()}}
 
 
-def _document(answer: object, url: str) -> Document:
+def _document_from_plugin(answer: object, url: str) -> Document:
     """Validate the result of a plug-in and cut its texts to the stored length."""
     if answer is None:
         return Document(base=url)
@@ -191,10 +191,10 @@ def read_page_content(
     if reason is None:
         cut = bool(response.truncated) or unpacked.reason is not None
         answer = RawPage(url=link.url, status=response.status, mime=mime, body=body, fields=response.headers, cut=cut)
-        page = _read(link, answer, config, readers, bare)
-        links.admit_redirect_target(link)
+        page = _read_document(link, answer, config, readers, bare)
+        links.extend_scope_by_redirect(link)
         if not (page.rules.nofollow and config.nofollow):
-            new_links, left_out = _links(link, page, response.ended_at, config, links)
+            new_links, left_out = _links_of_document(link, page, response.ended_at, config, links)
         dropped = f"links left after {config.links_per_page}, {left_out} more were there" if left_out else ""
         complaint = "; ".join(filter(None, (page.plugin_error, links.plugin_error)))
         detail = "; ".join(filter(None, (detail, page.parse_error, dropped, complaint)))
@@ -202,7 +202,7 @@ def read_page_content(
     return PageContent(body, mime, page, new_links, indexed, page.charset, reason, detail, left_out, complaint)
 
 
-def _read(link: Request, answer: RawPage, config: WorkerConfig, readers: Readers, bare: bool) -> Document:
+def _read_document(link: Request, answer: RawPage, config: WorkerConfig, readers: Readers, bare: bool) -> Document:
     """Parse the document with the reader of its type, and add the robots rules and refresh of its headers."""
     reader = _reader_for(link, answer, config, readers)
     if reader is None:
@@ -217,12 +217,12 @@ def _read(link: Request, answer: RawPage, config: WorkerConfig, readers: Readers
     if link.kind is not RequestKind.SITEMAP:
         for tag in answer.header_values("x-robots-tag"):
             parse_robots_tag(tag, page.rules, config.robot)
-        if target := _refresh_url(answer):
+        if target := _refresh_header_target(answer):
             page = replace(page, hrefs=[*page.hrefs, target])
     return page
 
 
-def _refresh_url(answer: RawPage) -> Url | None:
+def _refresh_header_target(answer: RawPage) -> Url | None:
     """The target of a `Refresh` header, resolved against the page's URL and not against its `<base>`."""
     target = refresh_target(answer.header("refresh"))
     if not target:
@@ -243,7 +243,7 @@ def _reader_for(link: Request, answer: RawPage, config: WorkerConfig, readers: R
     return readers.get(mime) if mime or not is_html(mime, body) else readers["text/html"]
 
 
-def _links(
+def _links_of_document(
     link: Request, page: Document, now: float, config: WorkerConfig, links: LinkExtractor
 ) -> tuple[list[Request], int]:
     """The links of a document, and the number dropped because there were too many."""
@@ -255,7 +255,7 @@ def _links(
         new_links += links.feed_links(link, Url(page.base), page.feeds, now)
     if not page.hrefs:
         return new_links, 0
-    new_links += links.links_of_page(link, Url(page.base), page.hrefs, now)
+    new_links += links.new_links_of_page(link, Url(page.base), page.hrefs, now)
     return new_links, links.dropped_hrefs
 
 
@@ -267,4 +267,4 @@ def _is_feed(link: Request, mime: str, body: bytes) -> bool:
 
 
 def response_mime(response: Response) -> str:
-    return essence(effective_media_type(response.all_headers("content-type")))
+    return mime_essence(effective_media_type(response.all_headers("content-type")))

@@ -44,7 +44,7 @@ class RobotsDirectives(msgspec.Struct):
     nofollow: bool = False
     noindex: bool = False
 
-    def add(self, directives: str) -> None:
+    def add_directives(self, directives: str) -> None:
         # Google splits at commas only. Pages also use blanks and semicolons with the same meaning.
         words = set(_separators(directives.lower()))
         self.nofollow |= not words.isdisjoint(("none", "nofollow"))
@@ -70,21 +70,21 @@ class Document(msgspec.Struct):
     plugin_error: str = ""  # error of a plug-in that failed to read it
 
 
-def _ids(names: str) -> frozenset[int]:
+def _tag_ids(names: str) -> frozenset[int]:
     """Return lexbor's numbers of elements."""
     tree = LexborHTMLParser("")
     return frozenset(tree.create_node(name).tag_id for name in names.split())
 
 
-def _id(name: str) -> int:
-    return next(iter(_ids(name)))
+def _tag_id(name: str) -> int:
+    return next(iter(_tag_ids(name)))
 
 
-_A, _AREA, _LINK, _BASE, TITLE_TAG, _META, _HEAD = map(_id, "a area link base title meta head".split())
+_A, _AREA, _LINK, _BASE, TITLE_TAG, _META, _HEAD = map(_tag_id, "a area link base title meta head".split())
 COMMENT_TAG = 4
-FRAME_TAGS = _ids("iframe frame")
-HIDDEN_TAGS = _ids("script style iframe noembed noframes")  # their content is not text of the page
-INLINE_TAGS = _ids(
+FRAME_TAGS = _tag_ids("iframe frame")
+HIDDEN_TAGS = _tag_ids("script style iframe noembed noframes")  # their content is not text of the page
+INLINE_TAGS = _tag_ids(
     "a abbr acronym b bdi bdo big cite code data del dfn em font i ins kbd label mark nobr output q s samp "
     "small span strike strong sub sup time tt u var wbr"
 )
@@ -174,8 +174,8 @@ def parse_html(
     for node in reversed(silent):
         node.decompose()
     if declared := root.attrs.get("lang"):
-        page.language = _language(declared)
-    page.language = page.language or _language(language)
+        page.language = _first_language(declared)
+    page.language = page.language or _first_language(language)
     body = tree.body
     if body is not None:
         body.merge_text_nodes()
@@ -212,14 +212,14 @@ def _read_meta(node: LexborNode, page: Document, hrefs: list[str], robot: str) -
     name, content = attributes.get("name"), attributes.get("content") or ""
     if name is not None:
         if name.strip().lower() in ("robots", robot):
-            page.rules.add(content)
+            page.rules.add_directives(content)
         return
     equiv = (attributes.get("http-equiv") or "").lower()
     if equiv == "refresh":
         if target := refresh_target(content):
             hrefs.append(target)
     elif equiv == "content-language" and not page.language:
-        page.language = _language(content)
+        page.language = _first_language(content)
 
 
 def refresh_target(content: str) -> str:
@@ -257,7 +257,7 @@ def _read_link(node: LexborNode, page: Document, hrefs: list[str]) -> None:
             page.feeds.append(href)
 
 
-def _language(declared: str) -> str:
+def _first_language(declared: str) -> str:
     """Return the first language of a declaration in lower case, or "" if it has none."""
     first = declared.partition(",")[0].strip().lower().replace("_", "-")
     return first if re.fullmatch(r"[a-z]{2,3}(-[a-z0-9]{1,8})*", first) else ""
@@ -275,8 +275,8 @@ def parse_robots_tag(tag: str, rules: RobotsDirectives, robot: str = DEFAULT_ROB
         *words, name = before.lower().split() or [""]
         if colon and name not in _DIRECTIVES_WITH_VALUE and _robot_name(name):
             if ours:
-                rules.add(" ".join(words))
+                rules.add_directives(" ".join(words))
             ours = name == robot
             part = rest
         if ours:
-            rules.add(part)
+            rules.add_directives(part)

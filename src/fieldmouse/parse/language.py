@@ -78,10 +78,10 @@ def guess_language(text: str) -> str:
     'de'
     """
     sample = text[:_SAMPLE_CHARS]
-    return ("" if sample.isascii() else _by_letters(sample)) or _by_words(text)
+    return ("" if sample.isascii() else _guess_by_letters(sample)) or _guess_by_words(text)
 
 
-def _by_letters(sample: str) -> str:
+def _guess_by_letters(sample: str) -> str:
     """Language of a text in a non-Latin script, or ""."""
     non_latin = "".join(_NON_LATIN.findall(sample))
     if len(non_latin) < _MIN_LETTERS // 2:
@@ -89,7 +89,7 @@ def _by_letters(sample: str) -> str:
     letters = Counter(non_latin)
     counts: Counter[str] = Counter()
     for letter, times in letters.items():
-        counts[_script(letter)] += times
+        counts[_script_of(letter)] += times
     kana = counts["kana"]
     for script in _DENSE:
         counts[script] *= 2
@@ -108,7 +108,7 @@ def _by_letters(sample: str) -> str:
     return best
 
 
-def _script(letter: str) -> str:
+def _script_of(letter: str) -> str:
     at = bisect_right(_FIRSTS, ord(letter)) - 1
     return _BLOCKS[at][2] if at >= 0 and ord(letter) <= _BLOCKS[at][1] else ""
 
@@ -125,7 +125,7 @@ def _most_distinctive(letters: Counter[str], languages: dict[str, str], *, mixed
     return most if counts[most] else otherwise
 
 
-def _by_words(text: str) -> str:
+def _guess_by_words(text: str) -> str:
     words = text[: _SAMPLE_WORDS * 8].lower().split()[:_SAMPLE_WORDS]
     if len(words) < 10:
         return ""

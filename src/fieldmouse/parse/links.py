@@ -69,7 +69,7 @@ class BaseDirectory:
         return "/".join(parts[: max(1, len(parts) - steps)]) + "/"
 
 
-def join_href(href: str, ground: BaseDirectory, admits: Callable[[str], str | None]) -> str | None:
+def join_plain_href(href: str, ground: BaseDirectory, admits: Callable[[str], str | None]) -> str | None:
     """Return the URL of a plain `href`, "" if its host is out of scope, None if it is not plain.
 
     `admits` returns an origin in normal form if it is in scope, "" if it is not, and None if it is not an
@@ -120,12 +120,12 @@ class LinkExtractor:
         # Hrefs to these hosts were reported as held links already: they stay in the cache.
         self._may_join = {host for host in self._may_join if not self._scope.admits_host(Host(host))}
 
-    def take_held(self) -> list[Request]:
+    def take_held_links(self) -> list[Request]:
         """Return the links of the last page that are held until the scope is known to include them or not."""
         held, self._held = self._held, []
         return held
 
-    def admit_redirect_target(self, page: Request) -> None:
+    def extend_scope_by_redirect(self, page: Request) -> None:
         """Extend the scope by `page` if a seed redirected to it; call this before `links_of_page`.
 
         With a shared scope any page outside of it counts: another agent was redirected to that host.
@@ -136,7 +136,7 @@ class LinkExtractor:
 
     # -- links of a page
 
-    def links_of_page(self, page: Request, base: Url, hrefs: Iterable[str], now: float) -> list[Request]:
+    def new_links_of_page(self, page: Request, base: Url, hrefs: Iterable[str], now: float) -> list[Request]:
         """Return the links of a page that are in scope, not traps, and not known to be sent before."""
         depth = page.depth + 1
         self.dropped_hrefs = 0
@@ -145,13 +145,13 @@ class LinkExtractor:
         ground = BaseDirectory(base)
         if self._cached_hrefs > CACHED_HREFS:
             self._clear_hrefs()
-        everywhere, rooted = self._absolute_hrefs, self._hrefs_of(ground.origin)
-        relative = self._hrefs_of(ground.origin + ground.directory)
-        admits, links = self._admits, []
+        everywhere, rooted = self._absolute_hrefs, self._processed_hrefs_of(ground.origin)
+        relative = self._processed_hrefs_of(ground.origin + ground.directory)
+        admits, links = self._admitted_origin, []
         unseen = [href for href in hrefs if href not in rooted and href not in everywhere and href not in relative]
         waiting = iter(unseen)
         for href in waiting:
-            url = join_href(href, ground, admits)
+            url = join_plain_href(href, ground, admits)
             if url is None:
                 if href.startswith("#") or len(href) > LONGEST_HREF:
                     continue
@@ -165,13 +165,13 @@ class LinkExtractor:
                 ours = rooted if href.startswith("/") else relative
                 (everywhere if href.startswith(_ANYWHERE) else ours).add(href)
                 self._cached_hrefs += 1
-            if url and (link := self._offer(Url(url), depth, page.url, RequestKind.PAGE, 0, now)) is not None:
+            if url and (link := self._admit_link(Url(url), depth, page.url, RequestKind.PAGE, 0, now)) is not None:
                 links.append(link)
                 if len(links) == self._links_per_page:
                     self.dropped_hrefs = sum(1 for _ in waiting)
         return links
 
-    def _hrefs_of(self, name: str) -> set[str]:
+    def _processed_hrefs_of(self, name: str) -> set[str]:
         hrefs = self._hrefs_by_ground.get(name)
         if hrefs is None:
             hrefs = self._hrefs_by_ground[name] = set()
@@ -188,10 +188,10 @@ class LinkExtractor:
         if page.is_from_seed:
             if not self._scope.follows_redirect(target):
                 return []
-        elif not self._admits(host_of(target)):
+        elif not self._admitted_origin(host_of(target)):
             return []
         kind = page.kind if page.kind in (RequestKind.SITEMAP, RequestKind.FEED) else RequestKind.REDIRECT
-        link = self._offer(target, page.depth, page.url, kind, page.redirects + 1, now, followed=page.is_from_seed)
+        link = self._admit_link(target, page.depth, page.url, kind, page.redirects + 1, now, followed=page.is_from_seed)
         return [] if link is None else [replace(link, trail=(*page.trail, page.url))]
 
     def listed_links(self, page: Request, urls: Iterable[Url], kind: RequestKind, now: float) -> list[Request]:
@@ -204,7 +204,9 @@ class LinkExtractor:
         depth = 1 if page.kind is RequestKind.SITEMAP and kind is RequestKind.PAGE else page.depth + 1
         if depth > MAX_SITEMAP_DEPTH if kind is RequestKind.SITEMAP else not self._scope.admits_depth(depth):
             return []
-        offered = (self._offer(url, depth, page.url, kind, 0, now) for url in urls if self._admits(host_of(url)))
+        offered = (
+            self._admit_link(url, depth, page.url, kind, 0, now) for url in urls if self._admitted_origin(host_of(url))
+        )
         return [link for link in offered if link is not None]
 
     def feed_links(self, page: Request, base: Url, hrefs: Iterable[str], now: float) -> list[Request]:
@@ -216,11 +218,11 @@ class LinkExtractor:
             self._feeds.clear()
         for href in hrefs:
             url = resolve(href, base) if len(href) <= LONGEST_HREF else None
-            if url is None or not self._admits(host_of(url)):
+            if url is None or not self._admitted_origin(host_of(url)):
                 continue
             origin = host_of(url)
             if self._feeds.get(origin, 0) < FEEDS_PER_HOST:
-                link = self._offer(url, page.depth + 1, page.url, RequestKind.FEED, 0, now)
+                link = self._admit_link(url, page.depth + 1, page.url, RequestKind.FEED, 0, now)
                 if link is not None:
                     self._feeds[origin] = self._feeds.get(origin, 0) + 1
                     links.append(link)
@@ -234,7 +236,7 @@ class LinkExtractor:
         self._sent[key & (CACHED_KEYS - 1)] = key
         self._held = []
 
-    def _offer(
+    def _admit_link(
         self, url: Url, depth: int, via: str, kind: RequestKind, redirects: int, now: float, *, followed: bool = False
     ) -> Request | None:
         """Return the link if it is to be sent now; `followed` if the scope was checked already."""
@@ -261,9 +263,9 @@ class LinkExtractor:
     @property
     def plugin_error(self) -> str:
         """Error of the `admit` plug-in for the links of this page, or ""."""
-        return "" if self._admission is None else self._admission.error
+        return "" if self._admission is None else self._admission.error_text
 
-    def _admits(self, origin: str) -> str | None:
+    def _admitted_origin(self, origin: str) -> str | None:
         """Return the origin in normal form, "" if it is out of scope, None if it is not an origin.
 
         An origin that may still come into scope is admitted: `_offer` holds its links.
@@ -280,7 +282,7 @@ class LinkExtractor:
         if root is not None:
             host = Host(root[:-1])
             verdict = host if self._scope.admits_host(host) else ""
-            if not verdict and self._is_open and self._scope.may_join(host):
+            if not verdict and self._is_open and self._scope.can_host_join(host):
                 self._may_join.add(host)
                 verdict = host
         self._origins[origin] = verdict

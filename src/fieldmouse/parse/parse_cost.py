@@ -94,7 +94,7 @@ class OpenElements:
         """Process text, or anything that counts as text."""
         self.in_head = False
         if self._missing:
-            self._reopen()
+            self._reopen_formatting()
 
     def start_tag(self, name: bytes, raw: bytes) -> bool:
         """Process a start tag; return whether the element holds only text."""
@@ -102,12 +102,12 @@ class OpenElements:
         self.work += len(names)
         if names and b" " in (top := names[-1]):
             if top not in INTEGRATION_POINTS:
-                if name not in FOREIGN_BREAKOUT and not (name == b"font" and _presents(raw)):
-                    self._draw(top[: top.index(b" ") + 1] + name, raw)
+                if name not in FOREIGN_BREAKOUT and not (name == b"font" and _has_font_attributes(raw)):
+                    self._push_foreign(top[: top.index(b" ") + 1] + name, raw)
                     return False
-                self._break_out()
+                self._leave_foreign_content()
             elif name in (b"mglyph", b"malignmark") and top[:1] == b"m":
-                self._draw(b"math " + name, raw)
+                self._push_foreign(b"math " + name, raw)
                 return False
         if self.in_head:
             if name == b"noscript":
@@ -121,40 +121,40 @@ class OpenElements:
                 if self._has_form:
                     return False
                 self._has_form = True
-            if name == b"hr" and self._find(b"select", SCOPE) is not None:
+            if name == b"hr" and self._find_open(b"select", SCOPE) is not None:
                 self._close_implied()
             if name in ITEMS:
                 self._close_innermost(ITEMS[name], OPAQUE)
-            self._close(b"p", SCOPE_OF_P)
+            self._close_element(b"p", SCOPE_OF_P)
             if name in HEADINGS and names and names[-1] in HEADINGS:
-                self._pop(len(names) - 1)
+                self._close_at(len(names) - 1)
         elif name in TABULAR:
-            self._start_tabular(name)
+            self._start_table_part(name)
             return False
         elif name == b"option" or name == b"optgroup":
-            if self._find(b"select", SCOPE) is not None:
+            if self._find_open(b"select", SCOPE) is not None:
                 self._close_implied()
             elif names and names[-1] == b"option":
-                self._pop(len(names) - 1)
+                self._close_at(len(names) - 1)
         elif name in RUBY:
-            if self._find(b"ruby", SCOPE) is not None:
+            if self._find_open(b"ruby", SCOPE) is not None:
                 self._close_implied()
         elif name == b"input":
-            self._close(b"select", SCOPE)
+            self._close_element(b"select", SCOPE)
         elif name == b"button":
-            self._close(name, SCOPE)
-        elif name == b"select" and self._close(name, SCOPE):
+            self._close_element(name, SCOPE)
+        elif name == b"select" and self._close_element(name, SCOPE):
             return False
         elif name == b"svg" or name == b"math":
             name += b" " + name
         if name in RAW_TEXT or name == b"plaintext":
             return True
         if self._missing and name not in CLOSES_P and name not in RUBY:
-            self._reopen()
+            self._reopen_formatting()
         if name in VOID:
             return False
         if b" " in name:
-            self._draw(name, raw)
+            self._push_foreign(name, raw)
         else:
             self._push(name, raw if name in FORMATTING else b"")
         return False
@@ -171,57 +171,57 @@ class OpenElements:
             return
         if b" " in names[-1]:
             if name in (b"p", b"br"):
-                self._break_out()
-            elif self._end_drawn(name):
+                self._leave_foreign_content()
+            elif self._end_foreign(name):
                 return
         if names and names[-1] == name:
-            self._pop(len(names) - 1)
+            self._close_at(len(names) - 1)
         elif name in FORMATTING:
             self._end_formatting(name)
         elif name in HEADINGS:
             self._close_innermost(HEADINGS, SCOPE)  # the end tag of any heading closes it
         elif name == b"form" and b"template" not in names:  # its descendants stay open
-            place = self._find(name, SCOPE)
+            place = self._find_open(name, SCOPE)
             if place is not None:
                 del names[place], self._raws[place]
         else:
-            self._close(name, END_TAG_SCOPE.get(name, SPECIAL))
+            self._close_element(name, END_TAG_SCOPE.get(name, SPECIAL))
 
-    def _draw(self, name: bytes, raw: bytes) -> None:
+    def _push_foreign(self, name: bytes, raw: bytes) -> None:
         if name == b"math annotation-xml":
             self._is_odd = True  # attributes decide about its content: close nothing from here on
         # A slash that belongs to an unquoted value does not close the tag.
         if self._is_odd or not raw.endswith(b"/>") or find_attributes(raw, 1)[-1].endswith(b"/"):
             self._push(name)
 
-    def _break_out(self) -> None:
+    def _leave_foreign_content(self) -> None:
         if self._is_odd:
             return
         at = len(self.names)
         while at and b" " in self.names[at - 1] and self.names[at - 1] not in INTEGRATION_POINTS:
             at -= 1
-        self._drop(at)
+        self._close_from(at)
 
-    def _end_drawn(self, name: bytes) -> bool:
+    def _end_foreign(self, name: bytes) -> bool:
         for at in range(len(self.names) - 1, -1, -1):
             _, space, own = self.names[at].partition(b" ")
             if not space:
                 return False
             if own == name:
-                self._pop(at)
+                self._close_at(at)
                 return True
         return False
 
-    def _start_tabular(self, name: bytes) -> None:
+    def _start_table_part(self, name: bytes) -> None:
         if name == b"table":
-            self._close(b"p", SCOPE_OF_P)
-            self._close(name, FORMATTING_MARKERS)  # only a cell contains another table
+            self._close_element(b"p", SCOPE_OF_P)
+            self._close_element(name, FORMATTING_MARKERS)  # only a cell contains another table
             self._push(name)
             return
-        at = self._find(b"table", frozenset((b"template",)))
+        at = self._find_open(b"table", frozenset((b"template",)))
         if at is None:
             return  # ignored outside a table
-        self._drop(at + 1)
+        self._close_from(at + 1)
         if name != b"caption":
             self._push(b"tbody")
             if name not in (b"tbody", b"thead", b"tfoot"):
@@ -233,14 +233,14 @@ class OpenElements:
         """Close the innermost element of these kinds, unless a barrier is inside it."""
         for at in range(len(self.names) - 1, -1, -1):
             if self.names[at] in kinds:
-                self._pop(at)
+                self._close_at(at)
                 break
             if self.names[at] in barriers:
                 break
 
     def _close_implied(self) -> None:
         while self.names and self.names[-1] in IMPLIED:
-            self._pop(len(self.names) - 1)
+            self._close_at(len(self.names) - 1)
 
     def _end_formatting(self, name: bytes) -> None:
         """Apply the standard's adoption agency algorithm: blocks inside stay open."""
@@ -248,20 +248,20 @@ class OpenElements:
             if self._missing[place][0] == name:
                 del self._missing[place]
                 return
-        at = self._find(name, SCOPE)
+        at = self._find_open(name, SCOPE)
         if at is None:
             return
         blocks = sum(1 for inner in self.names[at:] if inner in SPECIAL)
         self.work += 8 * (len(self.names) - at)
         if not blocks:
-            self._pop(at)
+            self._close_at(at)
             return
         self.copies += 4 * min(blocks, 8)
         # The algorithm runs eight times and keeps only three equal elements.
         if blocks < 8 and self._raws.count(self._raws[at]) <= 3:
             del self.names[at], self._raws[at]
 
-    def _find(self, name: bytes, barriers: frozenset[bytes]) -> int | None:
+    def _find_open(self, name: bytes, barriers: frozenset[bytes]) -> int | None:
         names = self.names
         if name not in names:
             return None
@@ -271,27 +271,27 @@ class OpenElements:
         self.work += 8 * (len(names) - at)
         return at if names[at] == name else None
 
-    def _close(self, name: bytes, barriers: frozenset[bytes]) -> bool:
-        at = self._find(name, barriers)
+    def _close_element(self, name: bytes, barriers: frozenset[bytes]) -> bool:
+        at = self._find_open(name, barriers)
         if at is None:
             return False
-        self._pop(at)
+        self._close_at(at)
         return True
 
     def _push(self, name: bytes, raw: bytes = b"") -> None:
         if self._missing and name in FORMATTING_MARKERS:
-            self._reopen()
+            self._reopen_formatting()
         self.names.append(name)
         self._raws.append(raw)
 
-    def _pop(self, at: int) -> None:
+    def _close_at(self, at: int) -> None:
         """Close the element at `at` and everything inside it."""
         if at < len(self.names) - 1:
-            self._drop(at + 1, self.names[at] in FORMATTING_MARKERS)
+            self._close_from(at + 1, self.names[at] in FORMATTING_MARKERS)
         self.names.pop()
         self._raws.pop()
 
-    def _drop(self, at: int, marked: bool = False) -> None:
+    def _close_from(self, at: int, marked: bool = False) -> None:
         """Close everything from `at` on and remember its formatting; `marked` if a marker is around it."""
         names, raws = self.names, self._raws
         last = len(names)
@@ -306,14 +306,14 @@ class OpenElements:
                     self._missing.append((names[place], raw))
         del names[at:], raws[at:]
 
-    def _reopen(self) -> None:
+    def _reopen_formatting(self) -> None:
         missing, self._missing = self._missing, []
         self.copies += len(missing)
         for name, raw in missing:
             self._push(name, raw)
 
 
-def _presents(raw: bytes) -> bool:
+def _has_font_attributes(raw: bytes) -> bool:
     """Tell whether a font tag has an attribute that only HTML defines."""
     given = {attribute.partition(b"=")[0].strip().lower() for attribute in find_attributes(raw)}
     return not given.isdisjoint((b"color", b"face", b"size"))
@@ -370,7 +370,7 @@ def limit_parse_cost(html: bytes) -> tuple[bytes, str]:
         len(html) <= SMALL_PAGE or not (len(_may_be_merged(html)) > len(_MERGED) or _may_hold_a_long_tag(html))
     ):
         return html, ""
-    return _cut(html)
+    return _cut_expensive_part(html)
 
 
 def _formatting_tags(html: bytes) -> int:
@@ -425,12 +425,12 @@ def _may_be_inside(
     """
     close = html.find(b">", at, end)
     return close < 0 or (
-        _is_hidden(html, at, close)
+        _may_be_quoted(html, at, close)
         and any((match := pattern(html, at, end)) and match.end() == end for pattern in patterns)
     )
 
 
-def _is_hidden(html: bytes, at: int, close: int) -> bool:
+def _may_be_quoted(html: bytes, at: int, close: int) -> bool:
     """Tell whether an apparent end of a tag could be inside quotes.
 
     Then the last such quote before it follows an equals sign, which may be before `at`.
@@ -442,9 +442,9 @@ def _is_hidden(html: bytes, at: int, close: int) -> bool:
     return False
 
 
-def _cut(html: bytes) -> tuple[bytes, str]:
+def _cut_expensive_part(html: bytes) -> tuple[bytes, str]:
     spent = ParseCost()
-    for place in _tags(html, spent):
+    for place in _scan_tags(html, spent):
         if spent.elements.work > MAX_WORK:
             return html[:place], "elements are nested too deeply, too often; read up to there"
         if spent.elements.copies > MAX_COPIES:
@@ -473,7 +473,7 @@ class ParseCost:
         self.comparisons += self.attributes**2
 
 
-def _tags(html: bytes, spent: ParseCost) -> Iterator[int]:
+def _scan_tags(html: bytes, spent: ParseCost) -> Iterator[int]:
     """Add every tag to the account, and yield where it begins."""
     elements = spent.elements
     at = 0
@@ -494,11 +494,11 @@ def _tags(html: bytes, spent: ParseCost) -> Iterator[int]:
         if token[1]:
             elements.end_tag(name)
         elif elements.start_tag(name, token[0]):
-            at = _raw_end(html, name, at)
+            at = _end_of_raw_text(html, name, at)
         yield begin
 
 
-def _raw_end(html: bytes, name: bytes, at: int) -> int:
+def _end_of_raw_text(html: bytes, name: bytes, at: int) -> int:
     """Return where the content of a text-only element (script, style, ...) ends."""
     if name == b"plaintext":
         return len(html)

@@ -57,26 +57,26 @@ def read_sitemap(
     """
     entries = _Entries(base, limit_urls)
     try:
-        _read(decode_pieces(_pieces(body, limit_bytes)), entries, cut)
-    except _Enough:
+        _read_entries(decode_pieces(_decompressed_pieces(body, limit_bytes)), entries, cut)
+    except _LimitReached:
         return Sitemap(entries.urls, entries.sitemaps, truncated=True, error="more than the limit")
     except BrokenFile as error:
         return Sitemap(entries.urls, entries.sitemaps, error=str(error))
     return Sitemap(entries.urls, entries.sitemaps)
 
 
-class _Enough(BrokenFile):
+class _LimitReached(BrokenFile):
     """A limit was reached."""
 
 
-def _pieces(body: bytes, limit: int) -> Iterator[bytes]:
+def _decompressed_pieces(body: bytes, limit: int) -> Iterator[bytes]:
     """Yield the decompressed file in pieces."""
     slices = (body[start : start + PIECE_SIZE] for start in range(0, len(body), PIECE_SIZE))
     for piece in _gunzip(body) if body[:2] == b"\x1f\x8b" else slices:
         yield piece[:limit]
         limit -= len(piece)
         if limit < 0:
-            raise _Enough
+            raise _LimitReached
 
 
 def _gunzip(body: bytes) -> Iterator[bytes]:
@@ -106,12 +106,12 @@ def _gunzip(body: bytes) -> Iterator[bytes]:
         raise BrokenFile(trouble)
 
 
-def _read(text: Iterator[str], entries: _Entries, cut: bool) -> None:
+def _read_entries(text: Iterator[str], entries: _Entries, cut: bool) -> None:
     # The first pieces may be empty: an empty gzip member, a byte order mark, blank lines.
     first = next((piece for piece in text if piece.strip(_BLANK)), "").lstrip(_BLANK)
     text = chain((first,), text)
     if first.startswith("<") or _XML_ROOT(first):
-        stream = XmlStreamParser(_Elements(entries))
+        stream = XmlStreamParser(_EntryCollector(entries))
         for piece in text:
             stream.feed(piece)
         stream.close()
@@ -133,7 +133,7 @@ def _read_lines(text: Iterator[str], entries: _Entries, cut: bool) -> None:
         entries.add_line(rest)
 
 
-class _Item(msgspec.Struct):
+class _JsonItem(msgspec.Struct):
     url: str = ""
     date_modified: str = ""
     date_published: str = ""
@@ -160,7 +160,7 @@ def _read_json(text: Iterator[str], entries: _Entries) -> None:
         raise BrokenFile("JSON, but not a JSON Feed")
     for raw in feed.items:
         try:
-            item = msgspec.json.decode(raw, type=_Item)
+            item = msgspec.json.decode(raw, type=_JsonItem)
         except (msgspec.MsgspecError, RecursionError):
             continue
         entries.add(entries.urls, item.url.strip(), item.date_modified or item.date_published)
@@ -179,7 +179,7 @@ class _Entries:
         if url is None:
             return
         if len(self.urls) + len(self.sitemaps) >= self._limit:
-            raise _Enough
+            raise _LimitReached
         entries.append(SitemapEntry(url, lastmod[:64]))
 
     def add_line(self, line: str) -> None:
@@ -188,7 +188,7 @@ class _Entries:
             self.add(self.urls, line, "")
 
 
-class _Elements:
+class _EntryCollector:
     """Collects entries from elements as they open and close.
 
     Only direct children of an entry count: images, videos, quoted sources and other languages have their
@@ -234,7 +234,7 @@ class _Elements:
 
     def end(self, name: str) -> None:
         if self._wanted is not None and self._depth == self._inside:
-            self._set(name, "".join(self._wanted).strip())
+            self._set_field(name, "".join(self._wanted).strip())
             self._wanted = None
         elif self._entry and self._depth == self._inside - 1:
             listed = self._entries.sitemaps if self._entry == "sitemap" else self._entries.urls
@@ -245,7 +245,7 @@ class _Elements:
             self._bases.pop()
         self._depth -= 1
 
-    def _set(self, name: str, words: str) -> None:
+    def _set_field(self, name: str, words: str) -> None:
         if name in ("loc", "link"):
             self._place = self._place or words
         elif name == "guid":

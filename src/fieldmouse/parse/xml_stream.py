@@ -96,10 +96,10 @@ def unescape(text: str) -> str:
     >>> unescape("/?a=1&amp;b=2&c=3&#x26;&nbsp;")
     '/?a=1&b=2&c=3&&nbsp;'
     """
-    return _reference(_character, text) if "&" in text else text
+    return _reference(_referenced_character, text) if "&" in text else text
 
 
-def _character(match: re.Match[str]) -> str:
+def _referenced_character(match: re.Match[str]) -> str:
     if match[3]:
         return _NAMED[match[3]]
     code = int(match[1]) if match[1] else int(match[2], 16)
@@ -134,12 +134,12 @@ class XmlStreamParser:
         at = 0
         while True:
             if self._until:
-                at = self._skip(text_so_far, at)
+                at = self._skip_section(text_so_far, at)
                 if self._until:
                     return
             place = text_so_far.find("<", at)
             if place < 0:
-                self._keep(text_so_far[at:])
+                self._buffer_rest(text_so_far[at:])
                 return
             if place > at:
                 self._listener.text(unescape(text_so_far[at:place]))
@@ -148,12 +148,12 @@ class XmlStreamParser:
                 raise BrokenFile("too many tags")
             tag = _tag(text_so_far, place)
             if tag is not None:
-                self._element(tag)
+                self._handle_tag(tag)
                 at = tag.end()
                 continue
-            at = self._other(text_so_far, place)
+            at = self._handle_other_markup(text_so_far, place)
             if at < 0:
-                self._keep(text_so_far[place:])
+                self._buffer_rest(text_so_far[place:])
                 return
 
     def close(self) -> None:
@@ -161,7 +161,7 @@ class XmlStreamParser:
         if self._open or self._until or self._rest.startswith("<") or not self._begun:
             raise BrokenFile("the file ends early")
 
-    def _keep(self, rest: str) -> None:
+    def _buffer_rest(self, rest: str) -> None:
         if len(rest) > MAX_TAG_LENGTH:
             if rest.startswith("<"):
                 raise BrokenFile("a tag without end")
@@ -169,7 +169,7 @@ class XmlStreamParser:
             rest = ""
         self._rest = rest
 
-    def _skip(self, text_so_far: str, at: int) -> int:
+    def _skip_section(self, text_so_far: str, at: int) -> int:
         """Continue inside a section; at its end `_until` becomes empty."""
         end = text_so_far.find(self._until, at)
         stop = end if end >= 0 else max(at, len(text_so_far) - len(self._until) + 1)
@@ -182,7 +182,7 @@ class XmlStreamParser:
         self._until = ""
         return stop
 
-    def _other(self, text_so_far: str, place: int) -> int:
+    def _handle_other_markup(self, text_so_far: str, place: int) -> int:
         """Handle markup that is not a tag; return where to continue, or -1 if more data is needed."""
         for begin, end in _SECTIONS:
             if text_so_far.startswith(begin, place):
@@ -200,7 +200,7 @@ class XmlStreamParser:
         self._listener.text("<")
         return place + 1
 
-    def _element(self, tag: re.Match[str]) -> None:
+    def _handle_tag(self, tag: re.Match[str]) -> None:
         name = tag[2].rpartition(":")[2].lower()
         if not tag[1]:
             if len(self._open) >= MAX_DEPTH:

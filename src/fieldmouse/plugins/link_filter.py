@@ -17,10 +17,10 @@ import msgspec
 from fieldmouse.import_string import import_callable
 from fieldmouse.plugins.page import FoundLink
 from fieldmouse.plugins.runner import (
+    CallObserver,
     InvalidPluginResult,
+    PluginConfig,
     PluginError,
-    PluginNames,
-    Watchdog,
     call_plugin,
     type_with_article,
 )
@@ -30,7 +30,7 @@ MAX_TIMEOUTS = 3  # timeouts allowed on one page
 
 
 class LinkFilter:
-    def __init__(self, names: PluginNames, onlooker: Watchdog):
+    def __init__(self, names: PluginConfig, onlooker: CallObserver):
         """Load `admit`; raises `FieldmouseError` if it cannot be loaded."""
         self._admit = import_callable(names.admit, "admit", names.path)
         self._names, self._onlooker = names, onlooker
@@ -42,7 +42,7 @@ class LinkFilter:
 
     def admits(self, link: Request) -> bool:
         if self._timeouts >= MAX_TIMEOUTS:
-            self._note(PluginError(self._names.admit, "was left out"), link)
+            self._record_error(PluginError(self._names.admit, "was left out"), link)
             return False
         found_link = FoundLink(link.url, link.via, link.depth, link.kind.value)
         result = call_plugin(
@@ -50,28 +50,28 @@ class LinkFilter:
         )
         if isinstance(result, PluginError):
             self._timeouts += result.timed_out
-            self._note(result, link)
+            self._record_error(result, link)
             return False
         return result
 
-    def _note(self, complaint: PluginError, link: Request) -> None:
+    def _record_error(self, complaint: PluginError, link: Request) -> None:
         self._more_errors += bool(self._first_error)
         self._first_error = self._first_error or f"{complaint} (on {link.url[:200]}"
 
     @property
-    def error(self) -> str:
+    def error_text(self) -> str:
         """Description of the errors since `start_page`; "" if there were none."""
         more = f" and {self._more_errors} more links" if self._more_errors else ""
         return f"{self._first_error}{more})" if self._first_error else ""
 
 
-def _to_dict(thing: object) -> dict[object, object]:
+def _mapping_to_dict(thing: object) -> dict[object, object]:
     if isinstance(thing, Mapping):
         return dict(thing)
     raise InvalidPluginResult(f"gave {type_with_article(thing)} inside a row, which cannot be written")
 
 
-_encode = msgspec.json.Encoder(enc_hook=_to_dict).encode
+_encode = msgspec.json.Encoder(enc_hook=_mapping_to_dict).encode
 
 
 class EncodedRows(msgspec.Struct, frozen=True):

@@ -68,7 +68,7 @@ class PluginError(msgspec.Struct, frozen=True):
         return f"`{self.plugin}` {self.message}"
 
 
-class Watchdog:
+class CallObserver:
     """Callbacks before and after each call and for a stuck plug-in; the base class ignores them."""
 
     def call_started(self) -> None: ...
@@ -78,18 +78,18 @@ class Watchdog:
     def call_stuck(self) -> None: ...
 
 
-def call_plugin(plugin: str, patience: float, onlooker: Watchdog, act: Callable[[], T]) -> T | PluginError:
+def call_plugin(plugin: str, patience: float, onlooker: CallObserver, act: Callable[[], T]) -> T | PluginError:
     """Call `act` with a time limit of `patience` seconds; return its result, or the error of `plugin`."""
     onlooker.call_started()
     try:
         if threading.current_thread() is threading.main_thread():
             return _call_timed(plugin, patience, onlooker, act)
-        return call_untimed(plugin, act)  # only the main thread receives signals
+        return call_without_timeout(plugin, act)  # only the main thread receives signals
     finally:
         onlooker.call_ended()
 
 
-def call_untimed(plugin: str, act: Callable[[], T]) -> T | PluginError:
+def call_without_timeout(plugin: str, act: Callable[[], T]) -> T | PluginError:
     """The same without a time limit; `PluginTimeout` propagates to the caller."""
     try:
         return act()
@@ -101,7 +101,7 @@ def call_untimed(plugin: str, act: Callable[[], T]) -> T | PluginError:
         return PluginError(plugin, f"raised {describe_exception(trouble)}")
 
 
-def _call_timed(plugin: str, patience: float, onlooker: Watchdog, act: Callable[[], T]) -> T | PluginError:
+def _call_timed(plugin: str, patience: float, onlooker: CallObserver, act: Callable[[], T]) -> T | PluginError:
     running, warned = True, 0
 
     def wake(number: int, frame: FrameType | None) -> None:
@@ -116,7 +116,7 @@ def _call_timed(plugin: str, patience: float, onlooker: Watchdog, act: Callable[
     previous_handler, previous_timer = signal.signal(signal.SIGALRM, wake), (0.0, 0.0)
     try:
         previous_timer = signal.setitimer(signal.ITIMER_REAL, patience, SIGNAL_INTERVAL)
-        result = call_untimed(plugin, act)
+        result = call_without_timeout(plugin, act)
         running = False
     except PluginTimeout:
         running = False
@@ -148,7 +148,7 @@ def describe_exception(trouble: BaseException) -> str:
 MAX_STUCK_CALLS = 8  # maximum number of calls that have not returned
 
 
-class ThreadedCalls:
+class ThreadedPluginCaller:
     """Calls of one plug-in."""
 
     def __init__(self, plugin: str, patience: float):
@@ -169,7 +169,7 @@ class ThreadedCalls:
 
         def run() -> None:
             with suppress(PluginTimeout, RuntimeError):  # the caller gave up, or the loop is closed
-                loop.call_soon_threadsafe(resolve, call_untimed(self.plugin, act))
+                loop.call_soon_threadsafe(resolve, call_without_timeout(self.plugin, act))
 
         thread = threading.Thread(target=run, name=f"plug-in {self.plugin}", daemon=True)
         thread.start()
@@ -178,11 +178,11 @@ class ThreadedCalls:
                 return await answer
         except TimeoutError:
             self._stuck.add(thread)
-            _stop(thread)
+            _raise_timeout_in(thread)
             return PluginError(self.plugin, f"took longer than {self._patience:g} s", timed_out=True)
 
 
-def _stop(thread: threading.Thread) -> None:
+def _raise_timeout_in(thread: threading.Thread) -> None:
     """Raise `PluginTimeout` in a thread at its next Python bytecode step."""
     if thread.ident is not None and thread.is_alive():
         ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(PluginTimeout))
@@ -210,7 +210,7 @@ class PluginWarnings:
             log.warning("further warnings like this are not shown; `export --all` has one per page in `detail`")
 
 
-class PluginNames(msgspec.Struct, frozen=True):
+class PluginConfig(msgspec.Struct, frozen=True):
     """Names of all plug-ins except the policy, and the limits of their calls."""
 
     extract: str = ""

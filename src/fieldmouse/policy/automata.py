@@ -27,7 +27,9 @@ Whole = TypeVar("Whole", bound="np.integer[Any] | np.floating[Any]")
 REGISTER = 64
 
 
-def feedback(states: npt.NDArray[Whole], changed: npt.NDArray[np.bool_], resolution: int) -> npt.NDArray[Whole]:
+def states_after_poll(
+    states: npt.NDArray[Whole], changed: npt.NDArray[np.bool_], resolution: int
+) -> npt.NDArray[Whole]:
     """States of the automata after a poll of each page; states are 1 to `resolution`.
 
     `changed` says whether the stored copy was out of date, however long it had been so.
@@ -41,7 +43,7 @@ def feedback(states: npt.NDArray[Whole], changed: npt.NDArray[np.bool_], resolut
     return moved
 
 
-def frequency(states: npt.NDArray[Whole], resolution: int, linearity: float = 1.0) -> npt.NDArray[np.float64]:
+def poll_frequency(states: npt.NDArray[Whole], resolution: int, linearity: float = 1.0) -> npt.NDArray[np.float64]:
     """Polls per slot.
 
     >>> frequency(np.array([1, 4, 8]), 8)
@@ -101,7 +103,7 @@ class NodeAutomaton:
     def eviction_probability(self, state: int) -> float:
         return (state / self.states) ** 2
 
-    def feedback(self, state: int, *, overloaded: bool) -> int:
+    def state_after_slot(self, state: int, *, overloaded: bool) -> int:
         """Next state. As printed, a rise of two stops below N - 1 and never leaves the states."""
         if overloaded:
             return state + 2 if state < self.states - 1 else state

@@ -86,12 +86,12 @@ class RateDistribution:
     weights: Reals
 
     @staticmethod
-    def flat(low: float, high: float, points: int = POINTS) -> RateDistribution:
+    def log_uniform(low: float, high: float, points: int = POINTS) -> RateDistribution:
         """Log-uniform distribution between two rates."""
         return RateDistribution(np.geomspace(low, high, points), np.full(points, 1 / points))
 
 
-UNKNOWN = RateDistribution.flat(1e-3, 1e3)
+UNKNOWN = RateDistribution.log_uniform(1e-3, 1e3)
 
 
 def fit_population(belief: Beliefs, *, sample: int = SAMPLE, rounds: int = ROUNDS) -> RateDistribution:
@@ -162,7 +162,7 @@ def posterior(belief: Beliefs, law: RateDistribution) -> Singles:
     return share
 
 
-def blocks(pages: int, size: int = BLOCK) -> Iterator[slice]:
+def page_blocks(pages: int, size: int = BLOCK) -> Iterator[slice]:
     for start in range(0, pages, size):
         yield slice(start, min(start + size, pages))
 
@@ -171,7 +171,7 @@ def _posterior_mean(belief: Beliefs, law: RateDistribution | None, of: Callable[
     """Posterior mean of a function of the rate (a row of the rates, or a row per page) for each page."""
     law = law or fit_population(belief)
     means = np.empty(len(belief))
-    for block in blocks(len(belief)):
+    for block in page_blocks(len(belief)):
         means[block] = (posterior(belief[block], law) * of(law.rates, block)).sum(axis=1)
     return means
 
@@ -191,7 +191,7 @@ def probability_current(belief: Beliefs, since: npt.ArrayLike, law: RateDistribu
     return _posterior_mean(belief, law, lambda rates, block: np.exp(-rates * times[block, None]))
 
 
-def freshness(belief: Beliefs, interval: npt.ArrayLike, law: RateDistribution | None = None) -> Reals:
+def expected_freshness(belief: Beliefs, interval: npt.ArrayLike, law: RateDistribution | None = None) -> Reals:
     """Share of time in which a copy is current if its page is polled at this even interval."""
     times = np.broadcast_to(np.asarray(interval, np.float64), len(belief))
     return _posterior_mean(belief, law, lambda rates, block: fresh_share(rates * times[block, None]))
@@ -231,7 +231,7 @@ class Trust:
     right: float = 0.0
     wrong: float = 0.0
 
-    def observe(self, right: bool) -> Trust:
+    def after_claim(self, right: bool) -> Trust:
         return replace(
             self,
             right=self.right * TRUST_FADE + (1.0 if right else 0.0),

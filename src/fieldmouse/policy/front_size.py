@@ -25,7 +25,7 @@ class FrontSizeRule:
         assert 1 <= self.minimum <= self.maximum, "the front's bounds are the wrong way round"
         assert self.growth > 1.0 > self.decay > 0.0, "growth widens, decay narrows"
 
-    def grown(self, target: int) -> int:
+    def grown_size(self, target: int) -> int:
         """Size after a worker found no host although URLs are waiting.
 
         >>> FrontSizeRule(minimum=64, maximum=100).grown(64)
@@ -33,7 +33,7 @@ class FrontSizeRule:
         """
         return min(self.maximum, max(target + 1, int(target * self.growth)))
 
-    def shrunk(self, target: int, ready: int) -> int:
+    def shrunk_size(self, target: int, ready: int) -> int:
         """Size while `ready` hosts are idle; unchanged unless that is a large share of the front.
 
         >>> FrontSizeRule(minimum=64).shrunk(100, ready=80), FrontSizeRule().shrunk(100, ready=10)

@@ -92,7 +92,7 @@ def check_headers(headers: Mapping[str, str]) -> None:
             )
 
 
-class PinnedAddress(msgspec.Struct, frozen=True):
+class Endpoint(msgspec.Struct, frozen=True):
     """Fixed address of a name. A port of None means the URL's port."""
 
     address: str
@@ -107,26 +107,26 @@ class NameMap:
 
     >>> pins = NameMap(["*.meadow.test=127.0.0.9:8000", "a.meadow.test=[::1]"])
     >>> pins.find("b.meadow.test"), pins.find("a.meadow.test"), pins.find("meadow.test")
-    (PinnedAddress(address='127.0.0.9', port=8000), PinnedAddress(address='::1', port=None), None)
+    (Endpoint(address='127.0.0.9', port=8000), Endpoint(address='::1', port=None), None)
     """
 
     def __init__(self, entries: Iterable[str] = ()):
-        self._exact: dict[str, PinnedAddress] = {}
-        self._patterns: list[tuple[str, PinnedAddress]] = []
+        self._exact: dict[str, Endpoint] = {}
+        self._patterns: list[tuple[str, Endpoint]] = []
         for entry in entries:
-            pattern, pin = parse_entry(entry)
+            pattern, pin = parse_name_entry(entry)
             if "*" in pattern:
                 self._patterns.append((pattern, pin))
             else:
                 self._exact.setdefault(pattern, pin)
 
-    def find(self, name: str) -> PinnedAddress | None:
+    def find(self, name: str) -> Endpoint | None:
         pin = self._exact.get(name)
         if pin is None and self._patterns and not is_address(name):
             return next((pin for pattern, pin in self._patterns if fnmatchcase(name, pattern)), None)
         return pin
 
-    def port(self, name: str) -> int | None:
+    def port_for(self, name: str) -> int | None:
         """Port that this name is sent to, or None for the URL's port; used by the fetcher."""
         pin = self.find(name)
         return None if pin is None else pin.port
@@ -141,11 +141,11 @@ def is_address(name: str) -> bool:
     return True
 
 
-def parse_entry(entry: str) -> tuple[str, PinnedAddress]:
+def parse_name_entry(entry: str) -> tuple[str, Endpoint]:
     """Parse an entry of the map; UsageError if it is invalid.
 
     >>> parse_entry("*.example.org=192.0.2.7:8080")
-    ('*.example.org', PinnedAddress(address='192.0.2.7', port=8080))
+    ('*.example.org', Endpoint(address='192.0.2.7', port=8080))
     """
     pattern, equals, target = entry.strip().partition("=")
     pattern = pattern.strip().lower().rstrip(".")
@@ -158,11 +158,11 @@ def parse_entry(entry: str) -> tuple[str, PinnedAddress]:
     return pattern, pin
 
 
-def parse_nameserver(text: str) -> PinnedAddress:
+def parse_nameserver(text: str) -> Endpoint:
     """Parse the address of a DNS server for c-ares; UsageError if it is invalid.
 
     >>> parse_nameserver("192.0.2.53"), parse_nameserver("[::1]:5353")
-    (PinnedAddress(address='192.0.2.53', port=None), PinnedAddress(address='::1', port=5353))
+    (Endpoint(address='192.0.2.53', port=None), Endpoint(address='::1', port=5353))
     """
     pin = _parse_endpoint(text)
     if pin is None or "%" in pin.address:
@@ -187,7 +187,7 @@ def parse_source_address(text: str) -> str:
     return text
 
 
-def _parse_endpoint(target: str) -> PinnedAddress | None:
+def _parse_endpoint(target: str) -> Endpoint | None:
     """Parse `ADDRESS` or `ADDRESS:PORT`; an IPv6 address with a port is in brackets."""
     address, colon, port = target, "", ""
     if address.startswith("["):
@@ -201,4 +201,4 @@ def _parse_endpoint(target: str) -> PinnedAddress | None:
         return None
     if colon and not 0 < int(port[:6]) < 65536:
         return None
-    return PinnedAddress(address, int(port) if colon else None)
+    return Endpoint(address, int(port) if colon else None)

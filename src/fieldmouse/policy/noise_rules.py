@@ -63,7 +63,7 @@ class NoiseRules(msgspec.Struct, frozen=True):
     learn: bool = True
 
     @classmethod
-    def of(cls, ignore: Iterable[str], only: Iterable[str] = (), *, learn: bool = True) -> NoiseRules:
+    def from_texts(cls, ignore: Iterable[str], only: Iterable[str] = (), *, learn: bool = True) -> NoiseRules:
         return cls(tuple(map(parse_rule, ignore)), tuple(map(parse_rule, only)), learn)
 
     def for_page(self, url: str) -> NoiseRules:
@@ -77,7 +77,7 @@ class NoiseRules(msgspec.Struct, frozen=True):
         )
 
     @property
-    def empty(self) -> bool:
+    def is_empty(self) -> bool:
         """Whether every block of a page is compared."""
         return not self.ignore and not self.only
 

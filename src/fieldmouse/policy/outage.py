@@ -117,7 +117,7 @@ class OutageEvidence:
         self._excused_hosts: dict[Host, int] = {}
         self._excused_urls: dict[str, int] = {}
 
-    def reached(self, host: Host, address: str) -> None:
+    def record_reached(self, host: Host, address: str) -> None:
         """Record that a host responded."""
         self._reached += 1
         # Called for each page: renewing one in many is enough to keep the witnesses recent.
@@ -134,7 +134,7 @@ class OutageEvidence:
             self._urls.clear()
         self.gave_up = False
 
-    def failed(self, host: Host, cause: FailureCause, *, known: bool = False, address: str = "") -> None:
+    def record_failed(self, host: Host, cause: FailureCause, *, known: bool = False, address: str = "") -> None:
         """Record that a host did not respond. `known`: it did earlier, in this run or before."""
         # A machine without descriptors shows nothing about the network.
         if cause is not FailureCause.MACHINE and len(self.suspects) < _MOST_SUSPECTS:
@@ -143,7 +143,7 @@ class OutageEvidence:
             self._places.add(address)
             self._known = self._known or known
 
-    def protects(self, host: Host) -> bool:
+    def protects_host(self, host: Host) -> bool:
         """Whether one more failure is too little evidence to give up this host or a URL of it.
 
         That holds while `few` hosts fail and no host was reached since this host's last failure.
@@ -155,7 +155,7 @@ class OutageEvidence:
         known = self.suspects.keys() | set(self.witnesses.values())
         return host in self.suspects and len(known) >= self.few and not self.gave_up
 
-    def name_missing(self, host: Host, now: float, *, named_at: float) -> None:
+    def record_missing_name(self, host: Host, now: float, *, named_at: float) -> None:
         """Record that a name does not exist; the DNS last found another name at `named_at`."""
         if self.denied and named_at > min(self.denied.values()):
             self.denied.clear()
@@ -170,7 +170,7 @@ class OutageEvidence:
                 self._urls[url] = self._urls.get(url, 0) + 1
 
     @property
-    def suspicious(self) -> bool:
+    def suspects_outage(self) -> bool:
         """Whether a local outage is likely enough to ask a witness."""
         suspects = self.suspects
         if not suspects:
@@ -187,7 +187,7 @@ class OutageEvidence:
         return any(cause.is_local for cause in self.suspects.values())
 
     @property
-    def has_witness(self) -> bool:
+    def is_testable(self) -> bool:
         """Whether a witness exists that would answer if the network worked."""
         if self.has_local_failure:
             return True
@@ -199,7 +199,7 @@ class OutageEvidence:
         """Seconds for which suspects are kept although no witness can be asked."""
         return BENEFIT_IF_KNOWN if self._known else BENEFIT
 
-    def begin(self, now: float) -> None:
+    def begin_outage(self, now: float) -> None:
         """Start an outage and withdraw the counted failures."""
         self.since = now
         self._excused_hosts.update(self._hosts)
@@ -207,13 +207,13 @@ class OutageEvidence:
         self._hosts.clear()
         self._urls.clear()
 
-    def end(self, now: float) -> float:
+    def end_outage(self, now: float) -> float:
         """End the outage; return its length in seconds."""
         assert self.since is not None
         lasted, self.since = now - self.since, None
         return lasted
 
-    def give_up(self) -> None:
+    def give_up_suspects(self) -> None:
         """Declare the suspects dead: no witness, and the benefit of the doubt is used up."""
         self.gave_up = True
 

@@ -79,12 +79,12 @@ def retry_wait(reason: OutcomeReason, tries: int, patience: float = 1.0, *, poll
     >>> retry_wait(OutcomeReason.TIMEOUT, 2), retry_wait(OutcomeReason.TIMEOUT, 2, polled=True)
     (120.0, None)
     """
-    waits = rule_for(reason).waits
+    waits = retry_rule_for(reason).waits
     wait = waits[tries - 1] * patience if 0 < tries <= len(waits) else None
     if polled and (tries >= POLL_TRIES or (wait is not None and wait > POLL_WAIT)):
         return None
     return wait
 
 
-def rule_for(reason: OutcomeReason) -> RetryRule:
+def retry_rule_for(reason: OutcomeReason) -> RetryRule:
     return RETRIES.get(reason, NEVER)

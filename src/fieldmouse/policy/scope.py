@@ -158,14 +158,14 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
         return self.admits_host(host_of(target)) and self._rules_admit(target)
 
     @property
-    def may_grow(self) -> bool:
+    def can_grow(self) -> bool:
         """Whether a redirect of a seed can bring pages into the scope that are linked from elsewhere."""
         return self.mode == "host" or (self.mode == "site" and self.follow_seed_redirects)
 
-    def may_join(self, host: Host) -> bool:
+    def can_host_join(self, host: Host) -> bool:
         """Whether a redirect of a seed can bring a host into the scope."""
         name = hostname_of(host)
-        if not self.may_grow or self._excludes_name(name) or self.admits_host(host):
+        if not self.can_grow or self._excludes_name(name) or self.admits_host(host):
             return False
         return self.follow_seed_redirects or site_of(name) in self.sites
 
@@ -260,7 +260,7 @@ def compile_pattern(
         raise SettingsError(f"`{text}` is not a regular expression: {trouble}", hint) from trouble
 
 
-class DropRule(Enum):
+class DropReason(Enum):
     """Reasons for dropping a link. The values are shown to users and name the setting."""
 
     LINKS = "limits.links_per_page"
@@ -275,7 +275,7 @@ class SiteLimits:
     hosts: int = 0
     urls: int = 0
 
-    def room(self, hosts: int, urls: int, *, new_host: bool) -> int | None:
+    def remaining_urls(self, hosts: int, urls: int, *, new_host: bool) -> int | None:
         """Number of further URLs to accept for a host, given the counts of its site; None: no limit.
 
         >>> SiteLimits(hosts=2).room(2, 40, new_host=True), SiteLimits(hosts=2).room(2, 40, new_host=False)
@@ -287,11 +287,11 @@ class SiteLimits:
             return 0
         return max(0, self.urls - urls) if self.urls else None
 
-    def drop_reason(self, hosts: int, urls: int, *, new_host: bool) -> DropRule | None:
+    def drop_reason(self, hosts: int, urls: int, *, new_host: bool) -> DropReason | None:
         """Rule that drops the next URL, if any."""
-        if self.room(hosts, urls, new_host=new_host) != 0:
+        if self.remaining_urls(hosts, urls, new_host=new_host) != 0:
             return None
-        return DropRule.HOSTS if new_host and self.hosts and hosts >= self.hosts else DropRule.URLS
+        return DropReason.HOSTS if new_host and self.hosts and hosts >= self.hosts else DropReason.URLS
 
 
 def site_for_limits(host: Host) -> str:

@@ -58,7 +58,7 @@ def check_thresholds(robots: tuple[int, ...], limits: tuple[int, ...], where: st
         raise SettingsError(f"`{where}robots` has {robots[-1]}", "numbers of robots are 0 or more")
 
 
-class Obsolescence(Protocol):
+class PageLifetime(Protocol):
     """Rule for how long a page that arrives at `arrived_at` may wait; times are seconds on one clock."""
 
     def expires_at(self, arrived_at: float) -> float: ...

@@ -206,7 +206,7 @@ def simulate(model: Model, rule: Rule, events: int, rng: np.random.Generator) ->
     length = -(-events // BATCHES)
     tally = np.zeros((WARM_UP + BATCHES, TALLIES))
     level_time = np.zeros((WARM_UP + BATCHES, len(by_level)))
-    start = int(rng.choice(model.phases, p=model.modes[int(by_level[0])].theta))
+    start = int(rng.choice(model.arrival_phases, p=model.modes[int(by_level[0])].phase_shares))
     run_events(
         ladders,
         mode_at,

@@ -20,9 +20,9 @@ import msgspec
 
 from fieldmouse.policy.noise_rules import NoiseRules
 from fieldmouse.reader.snapshot import CrawlSnapshot
-from fieldmouse.reader.versions import changed_share
+from fieldmouse.reader.versions import changed_word_share
 from fieldmouse.storage.changes import Change, ChangeKind, changes_in, sealed_baseline
-from fieldmouse.storage.log import records
+from fieldmouse.storage.log import read_records
 from fieldmouse.types.outcome import OutcomeRow
 from fieldmouse.types.reason import OutcomeKind
 
@@ -42,7 +42,7 @@ def list_changes(
         return changes_in(row, offset, baselines[snapshot]) if row.at >= since and is_wanted(row.url) else []
 
     withdrawn, followed = set[str](), set[str]()
-    for row, snapshot, offset in _rows(snapshots):
+    for row, snapshot, offset in _rows_with_offsets(snapshots):
         for change in changes_of(row, snapshot, offset):
             if change.kind is ChangeKind.WITHDRAWN:
                 withdrawn.add(change.withdraws)
@@ -50,50 +50,50 @@ def list_changes(
                 followed.add(change.url)
     copies: dict[str, RowInCrawl] = {}  # previous version of each page that has changes
     reported: dict[str, RowInCrawl] = {}  # last row reported for each page
-    for row, snapshot, offset in _rows(snapshots):
+    for row, snapshot, offset in _rows_with_offsets(snapshots):
         for change in changes_of(row, snapshot, offset):
             if change.kind is ChangeKind.WITHDRAWN or change.id in withdrawn:
                 continue
             before = copies.get(change.url)
-            if _is_old((row, snapshot), before, reported.get(change.url)):
+            if _already_reported((row, snapshot), before, reported.get(change.url)):
                 continue
             reported[change.url] = row, snapshot
-            counted = _counted(change, before, (row, snapshot), rules)
+            counted = _unless_noise(change, before, (row, snapshot), rules)
             if counted is not None:
                 yield counted, snapshot
         if row.kind is OutcomeKind.PAGE and row.url in followed:
             copies[row.url] = row, snapshot
 
 
-def _is_old(now: RowInCrawl, before: RowInCrawl | None, reported: RowInCrawl | None) -> bool:
+def _already_reported(now: RowInCrawl, before: RowInCrawl | None, reported: RowInCrawl | None) -> bool:
     """Whether another crawl already had this "new" page, or already reported this change."""
     row, snapshot = now
     if not row.polled:
         return before is not None and before[1] is not snapshot
-    return reported is not None and reported[1] is not snapshot and _state(reported[0]) == _state(row)
+    return reported is not None and reported[1] is not snapshot and _page_state(reported[0]) == _page_state(row)
 
 
-def _state(row: OutcomeRow) -> tuple[OutcomeKind, str]:
+def _page_state(row: OutcomeRow) -> tuple[OutcomeKind, str]:
     """State of a page that makes two reports the same."""
     return row.kind, row.digest if row.kind is OutcomeKind.PAGE else row.target
 
 
-def _counted(change: Change, before: RowInCrawl | None, now: RowInCrawl, rules: NoiseRules) -> Change | None:
+def _unless_noise(change: Change, before: RowInCrawl | None, now: RowInCrawl, rules: NoiseRules) -> Change | None:
     """The change as listed; None if the noise rules leave nothing of it."""
     if before is None or change.kind is ChangeKind.NEW:
         return change
     if change.kind is not ChangeKind.CHANGED:
         return msgspec.structs.replace(change, title=change.title or before[0].title)
-    old, new = (snapshot.page(row) for row, snapshot in (before, now))
-    share = changed_share(old, new, rules)
+    old, new = (snapshot.page_of_row(row) for row, snapshot in (before, now))
+    share = changed_word_share(old, new, rules)
     return None if share is None else msgspec.structs.replace(change, difference=share)
 
 
-def _rows(snapshots: Sequence[CrawlSnapshot]) -> Iterator[tuple[OutcomeRow, CrawlSnapshot, int]]:
+def _rows_with_offsets(snapshots: Sequence[CrawlSnapshot]) -> Iterator[tuple[OutcomeRow, CrawlSnapshot, int]]:
     """The rows of all logs merged by time, with their offsets; rows of one log keep their order."""
-    return heapq.merge(*map(_rows_of, snapshots), key=lambda placed: placed[0].at)
+    return heapq.merge(*map(_log_rows, snapshots), key=lambda placed: placed[0].at)
 
 
-def _rows_of(snapshot: CrawlSnapshot) -> Iterator[tuple[OutcomeRow, CrawlSnapshot, int]]:
-    for offset, record in records(snapshot.home / "outcomes.log", length=snapshot.length):
+def _log_rows(snapshot: CrawlSnapshot) -> Iterator[tuple[OutcomeRow, CrawlSnapshot, int]]:
+    for offset, record in read_records(snapshot.home / "outcomes.log", length=snapshot.length):
         yield _decode(record), snapshot, offset

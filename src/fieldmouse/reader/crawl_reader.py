@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from fieldmouse.errors import FieldmouseError, UsageError
 from fieldmouse.reader.page import StoredPage
 from fieldmouse.reader.snapshot import CrawlRow, CrawlSnapshot, rows_by_time
-from fieldmouse.reader.user_input import is_on_host, parse_url, possible_urls
+from fieldmouse.reader.user_input import host_filter, parse_url, possible_urls
 from fieldmouse.storage import outcome_log
 from fieldmouse.storage.checkpoint import Checkpoint, read_checkpoint
 from fieldmouse.storage.directory import CrawlDir
@@ -70,14 +70,14 @@ class CombinedReader:
     def _snapshots(self) -> list[CrawlSnapshot]:
         return [room.snapshot() for room in self.rooms]
 
-    def _newest_crawl(self, snapshots: list[CrawlSnapshot]) -> NewestCrawl:
+    def _newest_crawl(self, snapshots: list[CrawlSnapshot]) -> CrawlPrecedence:
         with self._reading:
             latest = self._latest or (NO_OUTCOMES,) * len(snapshots)
             self._latest = tuple(
                 read_latest_outcomes(snapshot.home, snapshot.length, before)
                 for snapshot, before in zip(snapshots, latest, strict=True)
             )
-            return NewestCrawl(self._latest)
+            return CrawlPrecedence(self._latest)
 
     # -- pages
 
@@ -88,23 +88,25 @@ class CombinedReader:
         includes docs.example.org. Reads the log twice, with eight bytes of memory a page; the logs of several
         crawls three times.
         """
-        is_wanted = is_on_host(host)
-        for snapshot, row in self._newest_rows():
+        is_wanted = host_filter(host)
+        for snapshot, row in self._newest_page_rows():
             if is_wanted(row.url):
-                yield snapshot.page(row)
+                yield snapshot.page_of_row(row)
 
-    def _newest_rows(self) -> Iterator[CrawlRow]:
+    def _newest_page_rows(self) -> Iterator[CrawlRow]:
         snapshots = self._snapshots()
         if len(snapshots) == 1:
-            return ((snapshots[0], row) for row in snapshots[0].pages())
+            return ((snapshots[0], row) for row in snapshots[0].newest_page_rows())
         newest_crawl = self._newest_crawl(snapshots)
 
         def newest(crawl: int, rows: Iterator[OutcomeRow]) -> Iterator[OutcomeRow]:
             for row in rows:
                 if not newest_crawl.is_outdated(crawl, row.url):
-                    yield outcome_log.without_index(row) if newest_crawl.is_unlisted(row.url) else row
+                    yield outcome_log.as_not_indexed(row) if newest_crawl.is_unlisted(row.url) else row
 
-        return rows_by_time((snapshot, newest(crawl, snapshot.pages())) for crawl, snapshot in enumerate(snapshots))
+        return rows_by_time(
+            (snapshot, newest(crawl, snapshot.newest_page_rows())) for crawl, snapshot in enumerate(snapshots)
+        )
 
     def page(self, url: str) -> StoredPage | None:
         """The newest version of one page; None if it is not stored.
@@ -113,19 +115,20 @@ class CombinedReader:
         """
         snapshots = self._snapshots()
         pages = (
-            _page_of([(snapshot, snapshot.rows_of(name)) for snapshot in snapshots]) for name in possible_urls(url)
+            _newest_page_of_crawls([(snapshot, snapshot.rows_of(name)) for snapshot in snapshots])
+            for name in possible_urls(url)
         )
         return next(filter(None, pages), None)
 
     def rows(self) -> Iterator[OutcomeRow]:
         """Every outcome, oldest first (of several crawls roughly), including redirects, failures and refusals."""
-        return (row for _, row in self._all_rows())
+        return (row for _, row in self._outcome_rows())
 
     def rows_with_directory(self) -> Iterator[tuple[Path, OutcomeRow]]:
         """The same, each with the directory of its crawl."""
-        return ((snapshot.home.path, row) for snapshot, row in self._all_rows())
+        return ((snapshot.home.path, row) for snapshot, row in self._outcome_rows())
 
-    def _all_rows(self) -> Iterator[CrawlRow]:
+    def _outcome_rows(self) -> Iterator[CrawlRow]:
         yield from rows_by_time((snapshot, snapshot.rows()) for snapshot in self._snapshots())
 
     def items(self, *, all: bool = False) -> Iterator[dict[str, Any]]:
@@ -134,7 +137,7 @@ class CombinedReader:
         From the newest version of each page, or with `all` from every version. `url` and `fetched_at` of
         the page are added unless the row has them, and `directory` if several crawls are read.
         """
-        for snapshot, row in self._all_rows() if all else self._newest_rows():
+        for snapshot, row in self._outcome_rows() if all else self._newest_page_rows():
             origin = {"directory": str(snapshot.home.path)} if isinstance(self, MultiCrawlReader) else {}
             for item in snapshot.extracted_rows(row):
                 yield origin | item
@@ -159,10 +162,10 @@ class CombinedReader:
 
         snapshots = [snapshot for snapshot in self._snapshots() if snapshot.last is not None]
         if snapshots:
-            changes = list_changes(snapshots, self._noise_rules(), to_epoch(since), is_on_host(host))
+            changes = list_changes(snapshots, self._noise_rules_of_first(), to_epoch(since), host_filter(host))
             yield from ((snapshot.home.path, change) for change, snapshot in changes)
 
-    def _noise_rules(self) -> NoiseRules:
+    def _noise_rules_of_first(self) -> NoiseRules:
         from fieldmouse.config.factories import noise_of
 
         return noise_of(self.rooms[0].settings())
@@ -178,7 +181,7 @@ class CombinedReader:
         for name in possible_urls(url):
             history = list(rows_by_time((snapshot, snapshot.rows_of(name)) for snapshot in snapshots))
             if versions := stored_versions(history):
-                return [snapshot.page(row) for snapshot, row in versions]
+                return [snapshot.page_of_row(row) for snapshot, row in versions]
         return []
 
     def difference(self, url: str, old: str | int | None = None, new: str | int | None = None) -> VersionDifference:
@@ -189,7 +192,7 @@ class CombinedReader:
         """
         from fieldmouse.reader.versions import difference_between
 
-        return difference_between(parse_url(url), self.versions(url), self._noise_rules(), old, new)
+        return difference_between(parse_url(url), self.versions(url), self._noise_rules_of_first(), old, new)
 
     # -- state and history
 
@@ -201,7 +204,7 @@ class CombinedReader:
         """
         from fieldmouse.reader.freshness import WINDOW, read_freshness
 
-        return read_freshness(self._homes(), time.time(), budgets=budgets, window=window or WINDOW)
+        return read_freshness(self._open_directories(), time.time(), budgets=budgets, window=window or WINDOW)
 
     def packing(self, capacity: float, *, anew: bool = False) -> PackingPlan:
         """The number of nodes with `capacity` polls an hour that the sites need, and the node of each site.
@@ -209,11 +212,11 @@ class CombinedReader:
         Starts from the plan that `fieldmouse pack` stored last (in the first crawl), with few sites moved, unless
         `anew`. Stores nothing.
         """
-        from fieldmouse.reader.polling_plan import pack
+        from fieldmouse.reader.polling_plan import make_packing_plan
 
-        return pack(self._homes(), capacity, time.time(), anew=anew)
+        return make_packing_plan(self._open_directories(), capacity, time.time(), anew=anew)
 
-    def _homes(self) -> list[CrawlDir]:
+    def _open_directories(self) -> list[CrawlDir]:
         """Opened anew for each call: a crawl may have been deleted or replaced."""
         return [CrawlDir.open(path) for path in self.paths]
 
@@ -240,7 +243,7 @@ class CombinedReader:
 
     def _searchable_snapshots(self) -> tuple[list[CrawlSnapshot], Callable[[int, str], bool]]:
         # At the newest checkpoint, also after `pinned`: an index has only its present state.
-        snapshots = [CrawlSnapshot(home, read_checkpoint(home)) for home in self._homes()]
+        snapshots = [CrawlSnapshot(home, read_checkpoint(home)) for home in self._open_directories()]
         for snapshot in snapshots:
             snapshot.check_index_exists()
         if len(snapshots) == 1:
@@ -269,11 +272,11 @@ class CrawlReader(CombinedReader):
     @property
     def poll_command(self) -> str:
         """The command that polls the crawl's pages."""
-        return self._home.poll_command()
+        return self._open_directory.poll_command()
 
     @property
-    def _home(self) -> CrawlDir:
-        return self._homes()[0]
+    def _open_directory(self) -> CrawlDir:
+        return self._open_directories()[0]
 
     def pinned(self) -> CrawlReader:
         """A reader fixed at the present checkpoint: pages and rows do not change while the crawl runs."""
@@ -283,7 +286,7 @@ class CrawlReader(CombinedReader):
 
     def snapshot(self) -> CrawlSnapshot:
         """The crawl at its newest checkpoint, or at the one fixed by `pinned`."""
-        home = self._home
+        home = self._open_directory
         return CrawlSnapshot(home, self._fixed[0] if self._fixed else read_checkpoint(home))
 
     def pages_from(self, start: int) -> Iterator[tuple[StoredPage, int]]:
@@ -296,26 +299,26 @@ class CrawlReader(CombinedReader):
         if start < 0:
             raise UsageError(f"`start` is {start}, and offsets begin at 0", "pass 0 or an offset from an earlier call")
         snapshot = self.snapshot()
-        for row, end in outcome_log.pages_from(snapshot.home, start, length=snapshot.length):
-            yield snapshot.page(row), end
+        for row, end in outcome_log.page_rows_from(snapshot.home, start, length=snapshot.length):
+            yield snapshot.page_of_row(row), end
 
     def propose_noise_rules(self, host: str | None = None) -> list[RuleProposal]:
         """Rules for `[noise]` that would ignore page parts that differ at every look."""
         from fieldmouse.reader.noise_rules import propose_noise_rules
 
-        return propose_noise_rules(self.snapshot(), self._noise_rules(), is_on_host(host))
+        return propose_noise_rules(self.snapshot(), self._noise_rules_of_first(), host_filter(host))
 
     def explain(self, url: str) -> Explanation:
         """When and where `url` was found, its outcomes, and the state of its host."""
         from fieldmouse.reader.explain import explain
 
-        return explain(self._home, parse_url(url))
+        return explain(self._open_directory, parse_url(url))
 
     def status(self) -> CrawlStatus:
         """Process, pages and waiting URLs of the crawl. `print` it for a sentence."""
         from fieldmouse.reader.status import read_status
 
-        return read_status(self._home)
+        return read_status(self._open_directory)
 
     def doctor(self, *, deep: bool = False) -> list[Finding]:
         """Check the crawl directory and its accounts; one finding per check.
@@ -325,37 +328,37 @@ class CrawlReader(CombinedReader):
         """
         from fieldmouse.doctor.check.examine import check_crawl
 
-        return list(check_crawl(self._home, deep=deep))
+        return list(check_crawl(self._open_directory, deep=deep))
 
     def readings(self) -> Iterator[LiveStats]:
         """Statistics of the crawl, about one for each second of running, oldest first."""
-        from fieldmouse.reader.status import read_readings
+        from fieldmouse.reader.status import read_live_stats
 
-        return read_readings(self._home)
+        return read_live_stats(self._open_directory)
 
     def explain_no_pages(self) -> tuple[str, str]:
         """Why the crawl stored no page: a sentence about one URL, and a hint."""
         from fieldmouse.reader.missing import explain_no_pages
 
-        return explain_no_pages(self._home)
+        return explain_no_pages(self._open_directory)
 
     def settings(self) -> Settings:
         """The present settings in `fieldmouse.toml`."""
         from fieldmouse.config import settings_file
 
-        return settings_file.load(self._home / "fieldmouse.toml")
+        return settings_file.load(self._open_directory / "fieldmouse.toml")
 
     def control_periods(self) -> list[ControlPeriod]:
         """The rules that set the number of fetch workers, oldest first, each with its forecast and result."""
         from fieldmouse.control.control_log import control_periods
 
-        return control_periods(self._home / "control.log")
+        return control_periods(self._open_directory / "control.log")
 
     def page_trace(self) -> Rows:
         """The traced pages that reached the buffer, to fit a model to."""
         from fieldmouse.control.page_trace import read_trace_rows
 
-        return read_trace_rows(self._home / "pages.trace")
+        return read_trace_rows(self._open_directory / "pages.trace")
 
     def __repr__(self) -> str:
         try:
@@ -399,9 +402,9 @@ class MultiCrawlReader(CombinedReader):
 
     def explain(self, url: str) -> CombinedExplanation:
         """The explanation of `url` by each crawl, and the crawl with the newest outcome."""
-        from fieldmouse.reader.explain import explain_in_all
+        from fieldmouse.reader.explain import explain_in_crawls
 
-        return explain_in_all(self._homes(), parse_url(url))
+        return explain_in_crawls(self._open_directories(), parse_url(url))
 
     def __repr__(self) -> str:
         return f"<MultiCrawlReader {', '.join(f'`{path}`' for path in self.paths)}>"
@@ -410,7 +413,7 @@ class MultiCrawlReader(CombinedReader):
     still = pinned
 
 
-def _page_of(crawls: list[tuple[CrawlSnapshot, list[OutcomeRow]]]) -> StoredPage | None:
+def _newest_page_of_crawls(crawls: list[tuple[CrawlSnapshot, list[OutcomeRow]]]) -> StoredPage | None:
     """The stored page of a URL, given its rows in each crawl."""
     last: tuple[float, CrawlSnapshot, list[OutcomeRow]] | None = None
     for snapshot, rows in crawls:
@@ -422,10 +425,10 @@ def _page_of(crawls: list[tuple[CrawlSnapshot, list[OutcomeRow]]]) -> StoredPage
         return None
     others = (rows for snapshot, rows in crawls if snapshot is not last[1])  # `newest_page_row` knows its own rows
     is_unlisted = any(seen.unlisted and seen.at > last[0] for rows in others for seen in rows)
-    return last[1].page(outcome_log.without_index(row) if is_unlisted else row)
+    return last[1].page_of_row(outcome_log.as_not_indexed(row) if is_unlisted else row)
 
 
-class NewestCrawl:
+class CrawlPrecedence:
     """Outdated and unlisted URLs of several crawls, which are identified by their index."""
 
     def __init__(self, crawls: Sequence[LatestOutcomes]):
@@ -434,14 +437,15 @@ class NewestCrawl:
         del keys
         last, at = np.zeros(len(shared), np.int32), np.full(len(shared), -np.inf)
         for crawl, latest in enumerate(crawls):
-            there, when = _times_of(latest, shared)
+            there, when = _latest_times(latest, shared)
             newer = there & (when > at)
             last[newer], at[newer] = crawl, when[newer]
         self._outdated = [
-            array("Q", shared[_times_of(latest, shared)[0] & (last != n)].tobytes()) for n, latest in enumerate(crawls)
+            array("Q", shared[_latest_times(latest, shared)[0] & (last != n)].tobytes())
+            for n, latest in enumerate(crawls)
         ]
         self._unlisted = frozenset(
-            key for latest in crawls for key, when in latest.unlisted.items() if when > _newest(crawls, key)
+            key for latest in crawls for key, when in latest.unlisted.items() if when > _latest_time(crawls, key)
         )
 
     def is_outdated(self, crawl: int, url: str) -> bool:
@@ -460,7 +464,7 @@ class NewestCrawl:
         return not self.is_outdated(crawl, url) and not self.is_unlisted(url)
 
 
-def _times_of(latest: LatestOutcomes, keys: NDArray[np.uint64]) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+def _latest_times(latest: LatestOutcomes, keys: NDArray[np.uint64]) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
     """Which of these keys a crawl has, and the times of their latest outcomes."""
     if not len(latest.keys):
         return np.zeros(len(keys), np.bool_), np.zeros(len(keys))
@@ -468,5 +472,5 @@ def _times_of(latest: LatestOutcomes, keys: NDArray[np.uint64]) -> tuple[NDArray
     return latest.keys[places] == keys, latest.at[places]
 
 
-def _newest(crawls: Sequence[LatestOutcomes], key: int) -> float:
-    return max((at for latest in crawls if (at := latest.time_of(key)) is not None), default=-np.inf)
+def _latest_time(crawls: Sequence[LatestOutcomes], key: int) -> float:
+    return max((at for latest in crawls if (at := latest.latest_time_of(key)) is not None), default=-np.inf)

@@ -16,19 +16,19 @@ import numpy as np
 from fieldmouse import url as urls
 from fieldmouse.formatting import format_count, format_duration, format_size, format_time
 from fieldmouse.frontier import url_location
-from fieldmouse.frontier.state import sealed_frontier
+from fieldmouse.frontier.state import frontier_state_of
 from fieldmouse.frontier.url_location import UrlLocation, UrlPlace
 from fieldmouse.reader import missing
 from fieldmouse.reader.polling_plan import OpenPageTable, PollingPlan
-from fieldmouse.reader.snapshot import at_newest_checkpoint
+from fieldmouse.reader.snapshot import read_at_newest_checkpoint
 from fieldmouse.reader.versions import visibly_different
 from fieldmouse.refresh.apply_outcomes import PageFlag, is_unplanned
 from fieldmouse.refresh.page_table import PAGE_TABLE, read_page_table
 from fieldmouse.refresh.scheduler import RETRY_INTERVAL
 from fieldmouse.storage import outcome_log
-from fieldmouse.storage.checkpoint import Checkpoint, sealed_outcomes
+from fieldmouse.storage.checkpoint import Checkpoint, sealed_outcome_bytes
 from fieldmouse.storage.directory import CrawlDir
-from fieldmouse.storage.log import records
+from fieldmouse.storage.log import read_records
 from fieldmouse.types.host import HostState
 from fieldmouse.types.outcome import ContentChange, OutcomeRow
 from fieldmouse.types.reason import OutcomeKind
@@ -48,12 +48,12 @@ class UncountedOutcome(msgspec.Struct, frozen=True, array_like=True):
 _decode_rejected = msgspec.msgpack.Decoder(UncountedOutcome).decode
 
 
-def rejected_until(home: CrawlDir, url: str) -> float:
+def uncounted_until(home: CrawlDir, url: str) -> float:
     """Time (epoch seconds) up to which outcomes of a URL did not count; 0 if all of them count."""
     path, name = home / REJECTED_LOG, url.encode()
     if not path.exists():
         return 0.0
-    rows = (_decode_rejected(record) for _, record in records(path) if name in record)
+    rows = (_decode_rejected(record) for _, record in read_records(path) if name in record)
     return max((row.at for row in rows if row.url == url), default=0.0)
 
 
@@ -71,14 +71,14 @@ class NextPoll(msgspec.Struct, frozen=True):
     asked: bool = False  # a poll is in flight
 
 
-def found_nothing_new(row: OutcomeRow) -> bool:
+def is_poll_without_news(row: OutcomeRow) -> bool:
     """Whether the row is a poll that found nothing new; these are only counted."""
     return bool(row.polled) and (
         row.kind is OutcomeKind.UNCHANGED or row.news in (ContentChange.SAME, ContentChange.NOISE)
     )
 
 
-def describe_polls(rows: Sequence[OutcomeRow]) -> Iterator[str]:
+def describe_poll_history(rows: Sequence[OutcomeRow]) -> Iterator[str]:
     """How often the page was polled, and how many changes were found."""
     polls = [row for row in rows if row.polled]
     if not polls:
@@ -96,7 +96,7 @@ def describe_polls(rows: Sequence[OutcomeRow]) -> Iterator[str]:
         yield f"{format_count(versions, 'version')} of it are in the archive"
 
 
-def describe_moves(moves: Sequence[OutcomeRow]) -> Iterator[str]:
+def describe_pages_moved_here(moves: Sequence[OutcomeRow]) -> Iterator[str]:
     """Pages that moved to this one; their versions stay under their old URL."""
     for row in moves[-POLLS_DESCRIBED:]:
         yield f"{row.url} moved here, as was seen {format_time(row.at)}; its versions are kept under that URL"
@@ -110,7 +110,7 @@ def next_poll(home: CrawlDir, url: str, last: Checkpoint) -> NextPoll | None:
         return None
     table = read_page_table(home, last)
     try:
-        number = table.find(url)
+        number = table.find_row(url)
         if number is None:
             return None
         flags, tried = int(table.column("flags")[number]), float(table.column("tried")[number])
@@ -119,7 +119,7 @@ def next_poll(home: CrawlDir, url: str, last: Checkpoint) -> NextPoll | None:
         (rows,) = planner.rows
         place = np.searchsorted(rows, number)
         is_planned = place < len(rows) and rows[place] == number
-        rate = float(planner.present_rates()[place]) if is_planned else 0.0
+        rate = float(planner.present_poll_rates()[place]) if is_planned else 0.0
         odd = bool(is_unplanned(np.array([flags], np.uint16))[0])
         every = RETRY_INTERVAL if odd else 1 / rate if rate else None
         return NextPoll(tried + every if every else None, every, asked)
@@ -133,7 +133,7 @@ def describe_next_poll(due: NextPoll, now: float) -> str:
     if due.at is None or due.every is None:
         return "not to be polled again by the present plan: its polls would bring less than those of others"
     due_at = min(due.at, now + due.every)  # a last try in the future comes from a clock that was ahead
-    soon = f"next {_later(due_at, now)}" if due_at > now else f"due for {format_duration(now - due_at)}"
+    soon = f"next {_format_future_time(due_at, now)}" if due_at > now else f"due for {format_duration(now - due_at)}"
     return f"a refresh polls it every {format_duration(round(due.every, 3))}, {soon}"
 
 
@@ -164,14 +164,19 @@ def explain(home: CrawlDir, url: Url, now: float | None = None, *, absent: bool 
     """
     moment = time.time() if now is None else now
     nothing = Explanation(url, "unknown", ["the crawl has no checkpoint yet, so nothing is known"])
-    return at_newest_checkpoint(home, lambda last: _explain(home, url, last, moment, absent), before=nothing)
+    return read_at_newest_checkpoint(
+        home, lambda last: _explain_at_checkpoint(home, url, last, moment, absent), before=nothing
+    )
 
 
-def _explain(home: CrawlDir, url: Url, last: Checkpoint, now: float, absent: bool) -> Explanation:
-    found = url_location.locate_url(home / "frontier", sealed_frontier(last), home.identity.key_seed, url)
-    rows = outcome_log.rows_of(home, url, length=sealed_outcomes(last))
+def _explain_at_checkpoint(home: CrawlDir, url: Url, last: Checkpoint, now: float, absent: bool) -> Explanation:
+    found = url_location.locate_url(home / "frontier", frontier_state_of(last), home.identity.key_seed, url)
+    rows = outcome_log.rows_of(home, url, length=sealed_outcome_bytes(last))
     place = found.place.value
-    says = [*_origin(rows[0] if rows else found.link), *_fates(rows, rejected_until(home, url))]
+    says = [
+        *_describe_discovery(rows[0] if rows else found.link),
+        *_describe_outcomes(rows, uncounted_until(home, url)),
+    ]
     never = NO_OUTCOME_HERE if home.is_cluster_agent else "it was never seen as a link to be taken"
     if found.place is UrlPlace.UNKNOWN and not absent:
         says += [] if rows else [never]
@@ -180,22 +185,22 @@ def _explain(home: CrawlDir, url: Url, last: Checkpoint, now: float, absent: boo
             place = "robots.txt"
             says += missing.explain_robots_txt(home, url, last)
         else:
-            says += [never, *missing.why_not_taken(home, url, found, last, now)]
+            says += [never, *missing.explain_url_not_taken(home, url, found, last, now)]
     elif found.link is not None:
-        says += _wait(found, found.link, now)
-    elif not rows and sealed_frontier(last).shipments is None:
+        says += _describe_waiting(found, found.link, now)
+    elif not rows and frontier_state_of(last).shipments is None:
         says.append("it is done, and left no outcome, which is a bug in fieldmouse: please report it")
-    moves = outcome_log.pages_moved_to(home, url, length=sealed_outcomes(last))
-    says += describe_moves(moves)
+    moves = outcome_log.pages_moved_to(home, url, length=sealed_outcome_bytes(last))
+    says += describe_pages_moved_here(moves)
     due = next_poll(home, url, last)
     if due is not None:
         says.append(describe_next_poll(due, now))
     if found.host is not None or not home.is_cluster_agent:  # the state of an agent's hosts is on the coordinator
-        says += _host(url, found.host, now)
+        says += _describe_host(url, found.host, now)
     return Explanation(url, place, says, rows, found.link, found.host, due, [row.url for row in moves])
 
 
-def _origin(first: OutcomeRow | Request | None) -> Iterator[str]:
+def _describe_discovery(first: OutcomeRow | Request | None) -> Iterator[str]:
     if first is None:
         return
     seen = f"seen {format_time(first.seen_at)}" if first.seen_at else "seen"
@@ -203,26 +208,26 @@ def _origin(first: OutcomeRow | Request | None) -> Iterator[str]:
     yield f"{seen} {came}"
 
 
-def _fates(rows: list[OutcomeRow], uncounted_until: float = 0.0) -> Iterator[str]:
+def _describe_outcomes(rows: list[OutcomeRow], uncounted_until: float = 0.0) -> Iterator[str]:
     """Outcomes in order; of polls the newest ones that findings something, and a count of the others."""
 
     def sentences(row: OutcomeRow) -> Iterator[str]:
-        yield from _fate(row)
+        yield from _describe_outcome(row)
         if row.at <= uncounted_until:
             yield "another agent's outcome was booked before this one, which does not count for the crawl"
 
     initial = [row for row in rows if not row.polled]
-    findings = [row for row in rows if row.polled and not found_nothing_new(row)]
+    findings = [row for row in rows if row.polled and not is_poll_without_news(row)]
     for row in initial:
         yield from sentences(row)
-    yield from describe_polls(rows)
+    yield from describe_poll_history(rows)
     if len(findings) > POLLS_DESCRIBED:
         yield f"the newest {POLLS_DESCRIBED} of {len(findings)} polls that found something:"
     for row in findings[-POLLS_DESCRIBED:]:
         yield from sentences(row)
 
 
-def _fate(row: OutcomeRow) -> Iterator[str]:
+def _describe_outcome(row: OutcomeRow) -> Iterator[str]:
     at = format_time(row.at)
     status = f" with status {row.status}" if row.status else ""
     detail = f" ({row.detail})" if row.detail else ""
@@ -253,20 +258,20 @@ def _fate(row: OutcomeRow) -> Iterator[str]:
             yield f"failed {at}{status}{tries}: {row.reason}{detail}"
 
 
-def _wait(found: UrlLocation, link: Request, now: float) -> Iterator[str]:
+def _describe_waiting(found: UrlLocation, link: Request, now: float) -> Iterator[str]:
     """Why the URL waits. The rest time of its host is stated once, with the host."""
     where, ahead = found.place.value, found.ahead
-    if found.place is UrlPlace.ONLINE and found.host is not None and _rests_until(found.host) > now:
+    if found.place is UrlPlace.ONLINE and found.host is not None and _host_ready_at(found.host) > now:
         where = "until its host has rested"
     yield f"waiting: {where}" + (f", behind {format_count(ahead, 'other')}" if ahead else "")
     if link.tries:
         yield f"failed {format_count(link.tries, 'time')} so far"
-    rest = 0.0 if found.host is None or found.host.verdict else _rests_until(found.host)
+    rest = 0.0 if found.host is None or found.host.verdict else _host_ready_at(found.host)
     if link.not_before > max(now, rest):
-        yield f"will be tried again {_later(link.not_before, now)}"
+        yield f"will be tried again {_format_future_time(link.not_before, now)}"
 
 
-def _host(url: Url, host: HostState | None, now: float) -> Iterator[str]:
+def _describe_host(url: Url, host: HostState | None, now: float) -> Iterator[str]:
     name = urls.host_of(url)
     if host is None:
         yield f"its host {name} was never met"
@@ -287,7 +292,7 @@ def _host(url: Url, host: HostState | None, now: float) -> Iterator[str]:
         return
     if failed:
         yield f"{failed} and is kept quiet for longer each time"
-    until = _rests_until(host)
+    until = _host_ready_at(host)
     if host.asked and host.ready_at > now:
         yield (
             f"the server asked to wait until {format_time(host.ready_at + host.asked_beyond)} ({host.asked})"
@@ -295,15 +300,15 @@ def _host(url: Url, host: HostState | None, now: float) -> Iterator[str]:
         )
     if until > now:
         who = "the host" if host.ready_at >= host.address_ready_at else "its address"
-        yield f"{who} rests and may be asked again {_later(until, now)}"
+        yield f"{who} rests and may be asked again {_format_future_time(until, now)}"
 
 
-def _rests_until(host: HostState) -> float:
+def _host_ready_at(host: HostState) -> float:
     """The later of both: hosts share an address, and the address must have rested too."""
     return max(host.ready_at, host.address_ready_at)
 
 
-def _later(at: float, now: float) -> str:
+def _format_future_time(at: float, now: float) -> str:
     return f"in {format_duration(at - now)}, at {format_time(at)}"
 
 
@@ -332,38 +337,38 @@ class CombinedExplanation(msgspec.Struct, frozen=True):
             if directory not in silent:
                 lines += [f"  in `{directory}`:", *(f"    {sentence}" for sentence in crawl.says)]
         if silent:
-            lines.append(f"  {_listed(silent)} {'has' if len(silent) == 1 else 'have'} no outcome of it")
+            lines.append(f"  {_join_directories(silent)} {'has' if len(silent) == 1 else 'have'} no outcome of it")
         return [*lines, *(f"  {sentence}" for sentence in self.says)]
 
     def __str__(self) -> str:
         return "\n".join(self.lines)
 
 
-def explain_in_all(homes: Sequence[CrawlDir], url: Url, now: float | None = None) -> CombinedExplanation:
+def explain_in_crawls(homes: Sequence[CrawlDir], url: Url, now: float | None = None) -> CombinedExplanation:
     """Explain a URL as of the newest checkpoint of each crawl.
 
     The archives are searched for a reason only if no crawl has seen the URL.
     """
     explained = [explain(home, url, now, absent=False) for home in homes]
-    if not any(map(_is_known, explained)):
+    if not any(map(_has_seen_url, explained)):
         explained = [explain(home, url, now) for home in homes]
     crawls = {str(home.path): crawl for home, crawl in zip(homes, explained, strict=True)}
     newest = [(crawl.outcomes[-1].at, name) for name, crawl in crawls.items() if crawl.outcomes]
     last = max(newest, key=itemgetter(0), default=(0.0, None))[1]
-    seen = [crawls[last]] if last is not None else [*filter(_is_known, explained)] or explained
-    return CombinedExplanation(url, seen[0].place, last, list(_together(crawls)), crawls)
+    seen = [crawls[last]] if last is not None else [*filter(_has_seen_url, explained)] or explained
+    return CombinedExplanation(url, seen[0].place, last, list(_describe_shown_copy(crawls)), crawls)
 
 
-def _listed(directories: Sequence[str]) -> str:
+def _join_directories(directories: Sequence[str]) -> str:
     *others, last = [f"`{directory}`" for directory in directories]
     return f"{', '.join(others)} and {last}" if others else last
 
 
-def _is_known(crawl: Explanation) -> bool:
+def _has_seen_url(crawl: Explanation) -> bool:
     return bool(crawl.outcomes) or crawl.waiting is not None
 
 
-def _together(crawls: dict[str, Explanation]) -> Iterator[str]:
+def _describe_shown_copy(crawls: dict[str, Explanation]) -> Iterator[str]:
     """Which copy is shown, if more than one crawl has an outcome of the URL."""
     stated = [
         (name, row)

@@ -17,13 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fieldmouse.policy import change
-from fieldmouse.policy.change import STILL_TIME, UNDATED, UNDATED_TIME, blocks
+from fieldmouse.policy.change import STILL_TIME, UNDATED, UNDATED_TIME, page_blocks
 from fieldmouse.reader.polling_plan import OpenPageTable, PollingPlan, open_page_tables
 from fieldmouse.refresh.apply_outcomes import BatchBuilder, RowEffect
-from fieldmouse.refresh.page_table import PageTable, sealed_policy
-from fieldmouse.storage.checkpoint import sealed_outcomes
+from fieldmouse.refresh.page_table import PageTable, checkpointed_policy
+from fieldmouse.storage.checkpoint import sealed_outcome_bytes
 from fieldmouse.storage.directory import CrawlDir
-from fieldmouse.storage.log import records
+from fieldmouse.storage.log import read_records
 from fieldmouse.url import host_of
 
 Reals = NDArray[np.float64]
@@ -48,7 +48,7 @@ class Gaps(NamedTuple):
         return Gaps(self.page[chosen], self.start[chosen], self.end[chosen], self.changed[chosen])
 
 
-class CurrentTime(NamedTuple):
+class PageSeconds(NamedTuple):
     """Page seconds of a window: all of them, those between two looks, and those with a current copy."""
 
     all: float
@@ -56,23 +56,23 @@ class CurrentTime(NamedTuple):
     good: float
 
 
-def read_gaps(home: CrawlDir, table: PageTable, length: int) -> Gaps:
+def read_gaps_between_looks(home: CrawlDir, table: PageTable, length: int) -> Gaps:
     """All gaps of the pages in a page table. Reads the outcome log once; about 40 bytes a row."""
-    keys, at, changed, offsets, unclear, withdrawn = _looks(home, length)
+    keys, at, changed, offsets, unclear, withdrawn = _read_looks(home, length)
     order = np.argsort(keys, kind="stable")  # of one page: in log order
     keys, at, changed, offsets = keys[order], at[order], changed[order], offsets[order]
     again = np.flatnonzero(keys[1:] == keys[:-1]) + 1
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
     for look in np.sort(place[unclear]).tolist():
-        changed[look] = _differs(table, keys, offsets, look)
+        changed[look] = _has_other_bytes(table, keys, offsets, look)
     for row, times in withdrawn.items():
         look = int(place[row])
         while times and look > 0 and keys[look - 1] == keys[look]:
             look -= 1
             times -= bool(changed[look])
             changed[look] = False
-    page = _numbers(table, keys[again])
+    page = _page_numbers(table, keys[again])
     known = page >= 0
     again = again[known]
     return Gaps(page[known], at[again - 1], at[again], changed[again])
@@ -81,7 +81,7 @@ def read_gaps(home: CrawlDir, table: PageTable, length: int) -> Gaps:
 _Looked = tuple[NDArray[np.uint64], Reals, NDArray[np.bool_], NDArray[np.int64], NDArray[np.int64], dict[int, int]]
 
 
-def _looks(home: CrawlDir, length: int) -> _Looked:
+def _read_looks(home: CrawlDir, length: int) -> _Looked:
     """Every look in the log: page, time, whether a change was found, offset of its row.
 
     Then the indices of looks whose row does not say whether the page changed, and of looks that withdrew
@@ -95,7 +95,7 @@ def _looks(home: CrawlDir, length: int) -> _Looked:
 
     def take() -> None:
         nonlocal count
-        batch = builder.take()
+        batch = builder.take_batch()
         looks = batch.effects & RowEffect.ANSWERED != 0
         changed = (batch.effects & RowEffect.POLL != 0) & (batch.effects & RowEffect.CHANGED != 0)
         parts.append((batch.keys[looks], batch.at[looks], changed[looks], batch.offsets[looks]))
@@ -104,7 +104,7 @@ def _looks(home: CrawlDir, length: int) -> _Looked:
         withdrawn.update({count + int(row): int(taken_back[row]) for row in np.flatnonzero(taken_back)})
         count += int(np.count_nonzero(looks))
 
-    for offset, record in records(home / "outcomes.log", length=length) if length else ():
+    for offset, record in read_records(home / "outcomes.log", length=length) if length else ():
         builder.add(offset, record)
         if len(builder) >= _BATCH:
             take()
@@ -117,18 +117,18 @@ def _looks(home: CrawlDir, length: int) -> _Looked:
     return keys, at, changed, offsets, np.concatenate(unclear), withdrawn
 
 
-def _differs(table: PageTable, keys: NDArray[np.uint64], offsets: NDArray[np.int64], look: int) -> bool:
+def _has_other_bytes(table: PageTable, keys: NDArray[np.uint64], offsets: NDArray[np.int64], look: int) -> bool:
     """Whether the bytes of a look differ from those of the newest copy before it."""
-    now = table.row_at(int(offsets[look])).digest
+    now = table.outcome_at(int(offsets[look])).digest
     while look > 0 and keys[look - 1] == keys[look]:
         look -= 1
-        before = table.row_at(int(offsets[look])).digest
+        before = table.outcome_at(int(offsets[look])).digest
         if before:
             return before != now
     return False
 
 
-def _numbers(table: PageTable, keys: NDArray[np.uint64]) -> Rows:
+def _page_numbers(table: PageTable, keys: NDArray[np.uint64]) -> Rows:
     """Page numbers of these keys in the page table; -1 for unknown keys."""
     table_keys = table.column("key")
     if not len(table_keys):
@@ -139,36 +139,38 @@ def _numbers(table: PageTable, keys: NDArray[np.uint64]) -> Rows:
     return np.where(table_keys[rows] == keys, rows, -1)
 
 
-def current_time(gaps: Gaps, looked: Reals, start: float, end: float) -> CurrentTime:
+def measure_page_seconds(gaps: Gaps, looked: Reals, start: float, end: float) -> PageSeconds:
     """How long copies existed and were current between two times; `looked` are the pages' last looks.
 
     Pages with `looked` 0 do not count and must have no gap. Change rates are learned anew from these gaps,
     all with equal weight, because the beliefs in the page table discount old observations.
     """
     gaps = gaps.select(gaps.start < end)
-    belief = _beliefs(gaps.select((gaps.end > start) | (_newer(gaps) < _RECENT)), len(looked))
+    belief = _learn_change_rates(gaps.select((gaps.end > start) | (_count_later_gaps(gaps) < _RECENT)), len(looked))
     law = change.fit_population(belief)
     gaps = gaps.select(gaps.end > start)
     length, before = gaps.end - gaps.start, np.maximum(start - gaps.start, 0.0)
     changed, still = gaps.changed, np.minimum(gaps.end, end) - gaps.start - before
     good = float(still[~changed].sum())
-    good += _sum(belief[gaps.page[changed]], law, before[changed], length[changed], _until_change)
+    good += _sum_expected_seconds(
+        belief[gaps.page[changed]], law, before[changed], length[changed], _fresh_seconds_until_change
+    )
     there = np.flatnonzero((looked > 0) & (looked < end))
     before = np.maximum(start - looked[there], 0.0)
     since = end - looked[there]
-    good += _sum(belief[there], law, before, since, _while_unseen)
+    good += _sum_expected_seconds(belief[there], law, before, since, _fresh_seconds_since_look)
     between = float(still.sum())
-    return CurrentTime(between + float((since - before).sum()), between, good)
+    return PageSeconds(between + float((since - before).sum()), between, good)
 
 
-def _newer(gaps: Gaps) -> Rows:
+def _count_later_gaps(gaps: Gaps) -> Rows:
     """Number of later gaps of the same page, for each gap. Gaps of a page must be adjacent and in order."""
     last = np.flatnonzero(np.append(gaps.page[1:] != gaps.page[:-1], True)) if len(gaps.page) else gaps.page
     ends = np.repeat(last, np.diff(last, prepend=-1))
     return np.asarray(ends - np.arange(len(gaps.page)), np.int64)
 
 
-def _beliefs(gaps: Gaps, pages: int) -> NDArray[np.float32]:
+def _learn_change_rates(gaps: Gaps, pages: int) -> NDArray[np.float32]:
     """Beliefs learned from these gaps, per page."""
     belief = change.empty_beliefs(pages)
     length, changed = gaps.end - gaps.start, gaps.changed
@@ -181,15 +183,17 @@ def _beliefs(gaps: Gaps, pages: int) -> NDArray[np.float32]:
 _Good = Callable[[Reals, Reals, Reals], Reals]
 
 
-def _sum(belief: NDArray[np.float32], law: change.RateDistribution, before: Reals, gap: Reals, good: _Good) -> float:
+def _sum_expected_seconds(
+    belief: NDArray[np.float32], law: change.RateDistribution, before: Reals, gap: Reals, good: _Good
+) -> float:
     total = 0.0
-    for block in blocks(len(belief)):
+    for block in page_blocks(len(belief)):
         likely = change.posterior(belief[block], law)
         total += float((likely * good(law.rates, before[block, None], gap[block, None])).sum())
     return total
 
 
-def _until_change(rate: Reals, before: Reals, gap: Reals) -> Reals:
+def _fresh_seconds_until_change(rate: Reals, before: Reals, gap: Reals) -> Reals:
     """Current time after `before` in a gap with a change: mean of the part of an exponential time beyond it.
 
     >>> _until_change(np.array([1e-6, 1.0, 1e6]), np.zeros(1), np.full(1, 2.0)).round(3).tolist()
@@ -205,7 +209,7 @@ def _until_change(rate: Reals, before: Reals, gap: Reals) -> Reals:
     return np.asarray(np.where(low, rest * rest / (2 * gap), part / -np.expm1(-rate * gap)))
 
 
-def _while_unseen(rate: Reals, before: Reals, since: Reals) -> Reals:
+def _fresh_seconds_since_look(rate: Reals, before: Reals, since: Reals) -> Reals:
     """Current time after `before` of a copy with no later look."""
     rest = since - before
     return np.asarray(np.exp(-rate * before) * rest * change.fresh_share(rate * rest))
@@ -267,10 +271,10 @@ def read_freshness(
     `budgets` in polls an hour; by default from a quarter to four times the present one.
     """
     with open_page_tables(homes) as opened:
-        return _report(opened, now, budgets, window, top) if opened else FreshnessReport(now, 0, 0, 0)
+        return _make_report(opened, now, budgets, window, top) if opened else FreshnessReport(now, 0, 0, 0)
 
 
-def _report(
+def _make_report(
     opened: list[OpenPageTable], now: float, budgets: Sequence[float], window: float, top: int
 ) -> FreshnessReport:
     planner = PollingPlan(opened)
@@ -278,23 +282,23 @@ def _report(
     polls, changes = (sum(int(table.column(name).sum()) for table in planner.tables) for name in ("polls", "changes"))
     hourly = planner.budget * 3600 if planner.budget else None
     useful = changes / polls if polls else None
-    policy = sealed_policy(opened[0].last)
+    policy = checkpointed_policy(opened[0].last)
     report = FreshnessReport(now, pages, polls, changes, None, None, useful, hourly, policy=policy)
     if polls < _FEWEST or not pages:
         return report
     law = change.fit_population(belief)
     since = np.maximum(now - planner.column("looked"), 0.0)
     expected = float(change.probability_current(belief, since, law).mean())
-    measured, span, pace = _measure(opened, planner, window)
+    measured, span, pace = _measure_freshness(opened, planner, window)
     base = report.budget or pace
     asked = sorted(set(budgets) or ({base * step for step in _STEPS} if base else set()))
-    curve = [BudgetPoint(budget, planner.freshness_at(budget / 3600, law)) for budget in asked]
+    curve = [BudgetPoint(budget, planner.freshness_at_budget(budget / 3600, law)) for budget in asked]
     tops = {"top_hosts": _most_polled_hosts(planner, top), "top_pages": _most_polled_pages(planner, top)}
     rates = {"expected": expected, "measured": measured, "window": span, "polls_an_hour": pace, "curve": curve}
     return msgspec.structs.replace(report, **rates, **tops)
 
 
-def _measure(
+def _measure_freshness(
     opened: list[OpenPageTable], planner: PollingPlan, window: float
 ) -> tuple[float | None, tuple[float, float] | None, float | None]:
     """The share of current page time, the window, and polls an hour in it."""
@@ -302,7 +306,7 @@ def _measure(
     for (home, last, table), rows in zip(opened, planner.rows, strict=True):
         looked = np.zeros(len(table))
         looked[rows] = table.column("looked")[rows]
-        gaps = read_gaps(home, table, sealed_outcomes(last))
+        gaps = read_gaps_between_looks(home, table, sealed_outcome_bytes(last))
         gaps = gaps.select(looked[gaps.page] > 0)
         all_gaps.append(gaps._replace(page=gaps.page + before))
         all_looks.append(looked)
@@ -316,16 +320,16 @@ def _measure(
     span = end - start
     if span <= 0:
         return None, None, None
-    times = current_time(gaps, looked, start, end)
+    times = measure_page_seconds(gaps, looked, start, end)
     pace = float(np.count_nonzero(gaps.end > start)) / span * 3600
     enough = times.between >= _BETWEEN * times.all
     return (times.good / times.all if enough else None), (start, end), pace
 
 
 def _most_polled_pages(planner: PollingPlan, most: int) -> list[PolledPage]:
-    polls, changes, rates = planner.column("polls"), planner.column("changes"), planner.present_rates()
+    polls, changes, rates = planner.column("polls"), planner.column("changes"), planner.present_poll_rates()
     pages = []
-    for place in _largest(polls, most):
+    for place in _indexes_of_largest(polls, most):
         every = float(1 / rates[place]) if rates[place] else None
         pages.append(PolledPage(planner.url_of(place), int(polls[place]), int(changes[place]), every))
     return pages
@@ -333,14 +337,14 @@ def _most_polled_pages(planner: PollingPlan, most: int) -> list[PolledPage]:
 
 def _most_polled_hosts(planner: PollingPlan, most: int) -> list[PolledHost]:
     columns = (None, planner.column("polls"), planner.column("changes"))
-    pages, polls, changes = (np.bincount(planner.host, column, planner.hosts) for column in columns)
+    pages, polls, changes = (np.bincount(planner.host_of_page, column, planner.host_count) for column in columns)
     hosts = []
-    for number in _largest(polls, most):
-        name = host_of(planner.url_of(int(np.flatnonzero(planner.host == number)[0])))
+    for number in _indexes_of_largest(polls, most):
+        name = host_of(planner.url_of(int(np.flatnonzero(planner.host_of_page == number)[0])))
         hosts.append(PolledHost(name, int(pages[number]), int(polls[number]), int(changes[number])))
     return hosts
 
 
-def _largest(values: NDArray[np.number], top: int) -> list[int]:
+def _indexes_of_largest(values: NDArray[np.number], top: int) -> list[int]:
     order = np.argsort(-values.astype(np.float64), kind="stable")[:top]
     return [int(place) for place in order if values[place] > 0]

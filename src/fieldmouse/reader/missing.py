@@ -14,7 +14,7 @@ from pathlib import Path
 
 from selectolax.lexbor import LexborHTMLParser
 
-from fieldmouse.archive.warc_reader import RecordReader, TornMember, read_members, read_record, stored_response
+from fieldmouse.archive.warc_reader import RecordReader, TornMember, read_members, read_record, response_in_record
 from fieldmouse.cluster.client.identity import resume_command
 from fieldmouse.config import settings_file
 from fieldmouse.config.factories import scope_of, seeds_of, site_limits_of, traps_of
@@ -28,14 +28,14 @@ from fieldmouse.parse.charset import decode_text, encode_query, find_charset
 from fieldmouse.parse.content import HTML_TYPES, MAX_HTML, response_mime
 from fieldmouse.parse.html import parse_html
 from fieldmouse.parse.parse_cost import limit_parse_cost
-from fieldmouse.policy.scope import DropRule, detect_trap
+from fieldmouse.policy.scope import DropReason, detect_trap
 from fieldmouse.storage import outcome_log
 from fieldmouse.storage.checkpoint import (
     Checkpoint,
     ShardState,
     read_checkpoint,
     sealed_counters,
-    sealed_outcomes,
+    sealed_outcome_bytes,
     sealed_scope,
     shard_states,
 )
@@ -57,15 +57,15 @@ def explain_robots_txt(home: CrawlDir, url: Url, last: Checkpoint) -> Iterator[s
         yield "no answer to it is kept"
 
 
-def why_not_taken(home: CrawlDir, url: Url, found: UrlLocation, last: Checkpoint, now: float) -> list[str]:
+def explain_url_not_taken(home: CrawlDir, url: Url, found: UrlLocation, last: Checkpoint, now: float) -> list[str]:
     """Sentences that say why the URL was not taken; the archive is read only if no rule applies."""
     settings = settings_file.load(home / "fieldmouse.toml")
-    excluded = _scope(settings, url, last, now)
-    rules = [*([excluded] if excluded else []), *_dropped(settings, found, sealed_counters(last).left_out)]
-    return rules or list(_mentioned(home, settings, url, last))
+    excluded = _scope_exclusion(settings, url, last, now)
+    rules = [*([excluded] if excluded else []), *_limits_exceeded(settings, found, sealed_counters(last).left_out)]
+    return rules or list(_explain_linking_pages(home, settings, url, last))
 
 
-def _scope(settings: Settings, url: Url, last: Checkpoint, now: float) -> str:
+def _scope_exclusion(settings: Settings, url: Url, last: Checkpoint, now: float) -> str:
     """The scope rule or trap that excludes the URL; "" if none does."""
     joined = sealed_scope(last).joined
     seeds = seeds_of(settings)
@@ -80,7 +80,7 @@ def _scope(settings: Settings, url: Url, last: Checkpoint, now: float) -> str:
     return f"it is left out as a trap: {trap}" if trap else ""
 
 
-def _dropped(settings: Settings, found: UrlLocation, left_out: int) -> Iterator[str]:
+def _limits_exceeded(settings: Settings, found: UrlLocation, left_out: int) -> Iterator[str]:
     """Limits that drop links to the URL, given the present size of its site and the crawl."""
     rule = None
     if found.site:
@@ -88,21 +88,23 @@ def _dropped(settings: Settings, found: UrlLocation, left_out: int) -> Iterator[
         rule = limits.drop_reason(found.site_hosts, found.site_urls, new_host=found.host is None)
     if rule is not None:
         has = format_count(found.site_urls, "URL")
-        if rule is DropRule.HOSTS:
+        if rule is DropReason.HOSTS:
             has = f"{format_count(found.site_hosts, 'host')}, and its own is not one of them"
         yield f"links to it are dropped: its site {found.site} has {has} ({rule.value})"
     if left_out:
         were = "link was left where it was" if left_out == 1 else "links were left where they were"
         page = "its page" if left_out == 1 else "their page"
-        yield (f"{left_out:,} {were} found, since {page} had too many ({DropRule.LINKS.value}); it may be one of them")
+        yield (
+            f"{left_out:,} {were} found, since {page} had too many ({DropReason.LINKS.value}); it may be one of them"
+        )
 
 
-def _mentioned(home: CrawlDir, settings: Settings, url: Url, last: Checkpoint) -> Iterator[str]:
+def _explain_linking_pages(home: CrawlDir, settings: Settings, url: Url, last: Checkpoint) -> Iterator[str]:
     """Archived pages that link to the URL, and why each link was not followed."""
     mentions, complete = find_linking_pages(home / "archive", shard_states(last), url)
     deepest = settings.crawl.max_depth
     for page, why in mentions:
-        rows = outcome_log.rows_of(home, page, length=sealed_outcomes(last))
+        rows = outcome_log.rows_of(home, page, length=sealed_outcome_bytes(last))
         if not why and rows and deepest is not None and rows[-1].depth >= deepest:
             away = format_count(rows[-1].depth + 1, "link")
             why = f"it would be {away} away from a seed (`crawl.max_depth` is {deepest})"
@@ -122,21 +124,21 @@ _CERTIFICATE = ("certificate", "issuer", "self-signed", "self signed", "verify f
 
 def explain_no_pages(home: CrawlDir) -> tuple[str, str]:
     """The sentence and the hint for a crawl without a page."""
-    length = sealed_outcomes(read_checkpoint(home))
-    found = list(islice(outcome_log.rows(home, length=length), _LOOK))
+    length = sealed_outcome_bytes(read_checkpoint(home))
+    found = list(islice(outcome_log.outcome_rows(home, length=length), _LOOK))
     rows = [row for row in found if row.reason]
     moved = next((row for row in reversed(found) if row.target), None)
     if not rows and moved is not None:
-        return _moved(moved, home)
+        return _explain_redirect_out_of_scope(moved, home)
     if not rows:
         return ("not one page was stored", f"`fieldmouse doctor {shell_quoted(home.path)}` looks the crawl over")
     (reason, _), *_ = Counter(row.reason for row in rows).most_common(1)
     row = next(row for row in rows if row.reason == reason)
     detail = f" ({row.detail})" if row.detail else ""
-    return f"not one page was stored: {row.url}: {reason}{detail}", _hint(row, home)
+    return f"not one page was stored: {row.url}: {reason}{detail}", _hint_for_failure(row, home)
 
 
-def _moved(row: OutcomeRow, home: CrawlDir) -> tuple[str, str]:
+def _explain_redirect_out_of_scope(row: OutcomeRow, home: CrawlDir) -> tuple[str, str]:
     """Every seed redirects, and the last redirect leads out of scope."""
     sentence = f"not one page was stored: {row.url} redirects to {row.target}, which is out of scope"
     if home.is_cluster_agent:
@@ -144,7 +146,7 @@ def _moved(row: OutcomeRow, home: CrawlDir) -> tuple[str, str]:
     return (sentence, f"to crawl it, `fieldmouse resume {shell_quoted(home.path)} --seed {shell_quoted(row.target)}`")
 
 
-def _hint(row: OutcomeRow, home: CrawlDir) -> str:
+def _hint_for_failure(row: OutcomeRow, home: CrawlDir) -> str:
     name = hostname_of(host_of(row.url))
     shared = home.is_cluster_agent
     resume = resume_command(home.path) if shared else home.resume_command
@@ -187,13 +189,13 @@ def find_linking_pages(
     With each page comes the rule that forbids to follow its link, "" if nothing does.
     """
     mentions: list[tuple[Url, str]] = []
-    needle = _needle(url)
+    needle = _link_search_bytes(url)
     ends = {state.warc: state.warc_length for state in states if state.warc}
     for path in sorted(directory.glob("*.warc.gz")):
         end = min(path.stat().st_size, ends.get(path.name, path.stat().st_size), budget)
         budget -= end
-        for page, response in _pages(path, end):
-            rule = _rule(page, response, url, needle)
+        for page, response in _archived_html_pages(path, end):
+            rule = _nofollow_rule(page, response, url, needle)
             if rule is not None:
                 mentions.append((page, rule))
                 if len(mentions) == most:
@@ -203,26 +205,26 @@ def find_linking_pages(
     return mentions, True
 
 
-def _pages(path: Path, end: int) -> Iterator[tuple[Url, Response]]:
+def _archived_html_pages(path: Path, end: int) -> Iterator[tuple[Url, Response]]:
     try:
         for member in read_members(path, 0, end):
             record = read_record(member.content)
             if record.kind == "response":
-                response = stored_response(record)
+                response = response_in_record(record)
                 if 200 <= response.status < 300 and response_mime(response) in HTML_TYPES:
                     yield Url(record.url), response
     except (TornMember, ValueError):
         return  # damage, or the budget ended inside a record
 
 
-def _needle(url: Url) -> bytes:
+def _link_search_bytes(url: Url) -> bytes:
     """Return bytes that occur in every link to the URL, or b"" if its spellings vary too much."""
     path = url.partition("?")[0].rstrip("/")
     last = path.rpartition("/")[2]
     return last.encode() if last.isascii() and "%" not in last and path.count("/") > 2 else b""
 
 
-def _rule(page: Url, response: Response, url: Url, needle: bytes) -> str | None:
+def _nofollow_rule(page: Url, response: Response, url: Url, needle: bytes) -> str | None:
     """Return the rule that forbids to follow a page's link to `url`, "" if none does, None without such a
     link."""
     body = decode_response(response, limit=MAX_HTML).body

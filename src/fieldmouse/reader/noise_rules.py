@@ -17,7 +17,7 @@ import msgspec
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from fieldmouse.diff.change_detection import POLLS_TO_LEARN
-from fieldmouse.diff.compare import MOVED_PLACE, hunks, mask_variable_parts
+from fieldmouse.diff.compare import MOVED_PLACE, find_hunks, mask_variable_parts
 from fieldmouse.errors import CrawlDirError
 from fieldmouse.policy.noise_rules import NoiseRules, parse_rule
 from fieldmouse.reader.page import StoredPage
@@ -46,11 +46,11 @@ def propose_noise_rules(
     """Rules for places that differ at every look; those that silence most pages first."""
     samples: dict[str, dict[str, str]] = defaultdict(dict)  # by rule: page and sample
     looked = Counter[str]()
-    for rows in _polled_often(crawl, is_wanted):
+    for rows in _versions_of_often_polled_pages(crawl, is_wanted):
         host = host_of(rows[-1].url).partition("://")[2]
         looked[host] += 1
         try:
-            for what, sample in _noise_of(list(map(crawl.page, rows)), rules):
+            for what, sample in _rules_for_page(list(map(crawl.page_of_row, rows)), rules):
                 samples[f"{host} {what}"][rows[-1].url] = sample
         except CrawlDirError:
             continue  # skip pages whose archive is damaged
@@ -61,7 +61,9 @@ def propose_noise_rules(
     return sorted(proposals, key=lambda proposal: (-proposal.pages, proposal.rule))
 
 
-def _polled_often(crawl: CrawlSnapshot, is_wanted: Callable[[str], bool]) -> Iterator[list[OutcomeRow]]:
+def _versions_of_often_polled_pages(
+    crawl: CrawlSnapshot, is_wanted: Callable[[str], bool]
+) -> Iterator[list[OutcomeRow]]:
     """Newest versions of pages with `POLLS_TO_LEARN` differences or more, at most `PAGES_PER_HOST` a host."""
     rows: dict[str, list[OutcomeRow]] = {}
     hosts = Counter[str]()
@@ -80,55 +82,55 @@ def _polled_often(crawl: CrawlSnapshot, is_wanted: Callable[[str], bool]) -> Ite
             yield versions
 
 
-def _noise_of(versions: list[StoredPage], rules: NoiseRules) -> Iterator[tuple[str, str]]:
+def _rules_for_page(versions: list[StoredPage], rules: NoiseRules) -> Iterator[tuple[str, str]]:
     """Rules, without host, for places that differ between every two versions, each with the present text."""
-    seen = _differing(versions, rules)
+    seen = _differing_places(versions, rules)
     if not seen:
         return
     for place in sorted(set.intersection(*(set(places) for places in seen)) - {0, MOVED_PLACE}):
         sample = seen[-1][place]
-        for what in _rules_for(versions[-1], sample):
+        for what in _rules_matching_text(versions[-1], sample):
             stricter = msgspec.structs.replace(rules, ignore=(*rules.ignore, parse_rule(f"* {what}")))
-            silenced = _differing(versions, stricter)
+            silenced = _differing_places(versions, stricter)
             if all(len(after) < len(before) for before, after in zip(seen, silenced, strict=True)):
                 yield what, sample[:200]
                 break
 
 
-def _differing(versions: list[StoredPage], rules: NoiseRules) -> list[dict[int, str]]:
+def _differing_places(versions: list[StoredPage], rules: NoiseRules) -> list[dict[int, str]]:
     """For every two adjacent versions, the places that differ and their text in the newer one."""
     blocks = [version.blocks(rules) for version in versions]
     differences = []
     for old, new in pairwise(blocks):
         if old is None or new is None:
             return []
-        differences.append({hunk.place: " ".join(hunk.new) for hunk in hunks(old, new)})
+        differences.append({hunk.place: " ".join(hunk.new) for hunk in find_hunks(old, new)})
     return differences
 
 
-def _rules_for(page: StoredPage, sample: str) -> Iterator[str]:
+def _rules_matching_text(page: StoredPage, sample: str) -> Iterator[str]:
     """Rules that match a text of a page, the best first."""
     if sample and page.mime in ("text/html", "application/xhtml+xml", ""):
-        yield from (f"css {selector}" for selector in _selectors(page.body, sample))
+        yield from (f"css {selector}" for selector in _css_selectors_around(page.body, sample))
     words = re.split(r"0", mask_variable_parts(sample))
     pattern = r"[\w\s.,:;/+'()-]+".join(re.escape(part).replace(r"\ ", " ") for part in words)
     if re.search(r"[^\W\d_]{3}", "".join(words)):  # some part must be constant
         yield f"regex {pattern}"
 
 
-def _selectors(body: bytes, sample: str) -> Iterator[str]:
+def _css_selectors_around(body: bytes, sample: str) -> Iterator[str]:
     """Selectors of named elements around a text, the smallest first."""
     wanted = sample.split()
     around: list[tuple[int, str]] = []
     for node in LexborHTMLParser(body).css("[id], [class]")[:ELEMENTS_PER_PAGE]:
         text = node.text().split()
         if len(wanted) <= len(text) <= 3 * len(wanted) + 20 and " ".join(wanted) in " ".join(text):
-            around += [(len(text), selector) for selector in _names(node)]
+            around += [(len(text), selector) for selector in _node_selectors(node)]
     for _, selector in sorted(around):
         yield selector
 
 
-def _names(node: LexborNode) -> Iterator[str]:
+def _node_selectors(node: LexborNode) -> Iterator[str]:
     attributes = node.attributes
     name = attributes.get("id") or ""
     if _SELECTABLE.fullmatch(name):

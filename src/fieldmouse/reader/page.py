@@ -115,19 +115,19 @@ class StoredPage:
     @cached_property
     def headers(self) -> ResponseHeaders:
         """The archived response headers; `X-Crawler-` marks those that do not fit the stored body."""
-        return ResponseHeaders(self._answer.headers)
+        return ResponseHeaders(self._archived_response.headers)
 
     @cached_property
     def body(self) -> bytes:
         """The decoded body. A duplicate has the body of its original, a truncated page the stored part."""
         from fieldmouse.http.decoding import decode_response
 
-        return decode_response(self._answer, limit=max(_MOST, self.row.size), ratio=_ANY_RATIO).body
+        return decode_response(self._archived_response, limit=max(_MOST, self.row.size), ratio=_ANY_RATIO).body
 
     @cached_property
     def text(self) -> str:
         """The visible text; "" if there is none. Parses the body again."""
-        return self._contents.document.text
+        return self._parsed_content.document.text
 
     @cached_property
     def links(self) -> list[str]:
@@ -135,7 +135,7 @@ class StoredPage:
 
         For a sitemap or feed, the URLs it lists. Parses the body again.
         """
-        return list(dict.fromkeys(link.url for link in self._contents.links))
+        return list(dict.fromkeys(link.url for link in self._parsed_content.links))
 
     def blocks(self, rules: NoiseRules | None = None) -> list[str] | None:
         """The visible text in blocks, the unit of comparison between versions; None if the page has no text.
@@ -144,10 +144,10 @@ class StoredPage:
         """
         from fieldmouse.diff.text_blocks import NO_RULES, text_blocks
 
-        return text_blocks(self._answer, self.body, rules.for_page(self.url) if rules else NO_RULES)
+        return text_blocks(self._archived_response, self.body, rules.for_page(self.url) if rules else NO_RULES)
 
     @cached_property
-    def _answer(self) -> Response:
+    def _archived_response(self) -> Response:
         from fieldmouse.archive.warc_reader import TornMember
 
         try:
@@ -161,7 +161,7 @@ class StoredPage:
         raise DamagedFile(self._library.directory / self.row.warc, what)
 
     @cached_property
-    def _contents(self) -> PageContent:
+    def _parsed_content(self) -> PageContent:
         from fieldmouse.parse.content import read_page_content
         from fieldmouse.parse.links import LinkExtractor
 
@@ -169,7 +169,7 @@ class StoredPage:
         config = msgspec.structs.replace(_AS_IT_IS, decoded_limit=max(_MOST, row.size))
         link = Request(row.url, row.depth, row.via, RequestKind(row.found_as), row.seen_at)
         # `LinkExtractor` skips links of earlier pages, so each page gets a new instance.
-        return read_page_content(link, self._answer, config, LinkExtractor(config))
+        return read_page_content(link, self._archived_response, config, LinkExtractor(config))
 
     # -- display
 

@@ -20,10 +20,10 @@ from fieldmouse.errors import CrawlDirError, FieldmouseError
 from fieldmouse.policy import change
 from fieldmouse.policy.packing.plan import HostWeight, PackingPlan, SiteWeight, plan_packing
 from fieldmouse.policy.polling import registry
-from fieldmouse.reader.snapshot import at_newest_checkpoint
+from fieldmouse.reader.snapshot import read_at_newest_checkpoint
 from fieldmouse.refresh.apply_outcomes import PageFlag, is_unplanned
 from fieldmouse.refresh.columns import Column
-from fieldmouse.refresh.page_table import PAGE_TABLE, PageTable, read_page_table, sealed_policy
+from fieldmouse.refresh.page_table import PAGE_TABLE, PageTable, checkpointed_policy, read_page_table
 from fieldmouse.storage.checkpoint import Checkpoint
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.url import Url, host_of, hostname_of, site_of
@@ -43,7 +43,7 @@ def open_page_tables(homes: Sequence[CrawlDir]) -> Iterator[list[OpenPageTable]]
     opened: list[OpenPageTable] = []
     try:
         for home in homes:
-            crawl = at_newest_checkpoint(home, partial(_shelf, home), before=None)
+            crawl = read_at_newest_checkpoint(home, partial(_open_page_table, home), before=None)
             if crawl is not None:
                 opened.append(crawl)
         yield opened
@@ -52,7 +52,7 @@ def open_page_tables(homes: Sequence[CrawlDir]) -> Iterator[list[OpenPageTable]]
             crawl.table.close()
 
 
-def _shelf(home: CrawlDir, last: Checkpoint) -> OpenPageTable | None:
+def _open_page_table(home: CrawlDir, last: Checkpoint) -> OpenPageTable | None:
     return OpenPageTable(home, last, read_page_table(home, last))
 
 
@@ -71,13 +71,15 @@ class PollingPlan:
 
     def __init__(self, crawls: Sequence[OpenPageTable]):
         first, tables = crawls[0], [crawl.table for crawl in crawls]
-        self.tables, self.rows = tables, [_standing(table) for table in tables]
+        self.tables, self.rows = tables, [_planned_pages(table) for table in tables]
         self._starts = np.cumsum([0, *map(len, self.rows)])
-        name = sealed_policy(first.last)
+        name = checkpointed_policy(first.last)
         self._policy = registry.create_policy(name)
         self.belief = np.concatenate([table.beliefs(rows) for table, rows in zip(tables, self.rows, strict=True)])
         states = [
-            crawl.table.take("state", rows) if sealed_policy(crawl.last) == name else self._policy.begin(len(rows))
+            crawl.table.read_cells("state", rows)
+            if checkpointed_policy(crawl.last) == name
+            else self._policy.begin(len(rows))
             for crawl, rows in zip(crawls, self.rows, strict=True)
         ]
         self._state = np.concatenate(states)
@@ -86,47 +88,49 @@ class PollingPlan:
         numbers = np.argsort(np.argsort(first_at))[numbers]  # keeps the numbers of a single table
         ends = np.cumsum([len(table.hosts) for table in tables])
         parts = zip(tables, self.rows, np.split(numbers, ends[:-1]), strict=True)
-        self.host = np.concatenate([hosts[table.take("host", rows)] for table, rows, hosts in parts])
-        self.hosts = len(keys)
+        self.host_of_page = np.concatenate([hosts[table.read_cells("host", rows)] for table, rows, hosts in parts])
+        self.host_count = len(keys)
         config = settings_file.load(first.home / "fieldmouse.toml")
         delay = config.politeness.delay
         self._host_limit = 1 / delay if delay else None
-        self.budget = _budget(crawls, config)  # polls a second; None: only politeness bounds them
+        self.budget = _total_budget(crawls, config)  # polls a second; None: only politeness bounds them
 
     def column(self, name: str) -> Column:
         """A column of all these pages."""
-        return np.concatenate([table.take(name, rows) for table, rows in zip(self.tables, self.rows, strict=True)])
+        return np.concatenate(
+            [table.read_cells(name, rows) for table, rows in zip(self.tables, self.rows, strict=True)]
+        )
 
     def url_of(self, place: int) -> Url:
         """URL of a page, by its index among all these pages."""
         number = int(np.searchsorted(self._starts, place, side="right")) - 1
         at = place - self._starts[number]
-        return next(row.url for _, row in self.tables[number].standing_rows(self.rows[number][at : at + 1]))
+        return next(row.url for _, row in self.tables[number].current_outcomes(self.rows[number][at : at + 1]))
 
-    def present_rates(self) -> Reals:
+    def present_poll_rates(self) -> Reals:
         """Polls a second of each page in the present plan."""
-        limit = self._host_limit * self.hosts if self._host_limit else float(len(self.belief))
-        return self.rates(self.budget or limit)
+        limit = self._host_limit * self.host_count if self._host_limit else float(len(self.belief))
+        return self.planned_rates(self.budget or limit)
 
-    def rates(self, budget: float) -> Reals:
+    def planned_rates(self, budget: float) -> Reals:
         """Polls a second of each page, for a total of `budget`."""
-        return self._policy.plan(self._state, self.belief, budget, host=self.host, host_limit=self._host_limit)
+        return self._policy.plan(self._state, self.belief, budget, host=self.host_of_page, host_limit=self._host_limit)
 
-    def freshness_at(self, budget: float, law: change.RateDistribution) -> float:
+    def freshness_at_budget(self, budget: float, law: change.RateDistribution) -> float:
         """The long-run share of time in which a copy is current, mean over pages."""
-        rates = self.rates(budget)
+        rates = self.planned_rates(budget)
         interval = np.where(rates > 0, 1 / np.maximum(rates, 1 / _NEVER), _NEVER)
-        return float(change.freshness(self.belief, interval, law).mean())
+        return float(change.expected_freshness(self.belief, interval, law).mean())
 
 
-def _standing(table: PageTable) -> Rows:
+def _planned_pages(table: PageTable) -> Rows:
     """Numbers of the pages that the plan covers."""
     flags = table.column("flags")
     absent = flags & (PageFlag.SIGNAL | PageFlag.ABSENT) != 0
     return np.flatnonzero(~is_unplanned(flags) & ~absent & (table.column("looked") > 0))
 
 
-def _budget(crawls: Sequence[OpenPageTable], config: Settings) -> float | None:
+def _total_budget(crawls: Sequence[OpenPageTable], config: Settings) -> float | None:
     """Total budget of all crawls: agents of one crawl share the budget of its settings."""
     seeds = {crawl.home.identity.key_seed for crawl in crawls}
     if len(crawls) > 1 and len(seeds) == 1 and config.refresh.on:
@@ -148,12 +152,12 @@ class NoPolls(FieldmouseError):
         )
 
 
-def pack(homes: Sequence[CrawlDir], capacity: float, now: float, *, anew: bool = False) -> PackingPlan:
+def make_packing_plan(homes: Sequence[CrawlDir], capacity: float, now: float, *, anew: bool = False) -> PackingPlan:
     """Packing plan for the present sites of all these crawls. Nothing is written.
 
     Starts from the last plan in the first crawl, unless `anew`.
     """
-    return plan_packing(site_weights(homes), capacity, now, None if anew else last_plan(homes[0]))
+    return plan_packing(site_weights(homes), capacity, now, None if anew else read_last_plan(homes[0]))
 
 
 def site_weights(homes: Sequence[CrawlDir]) -> list[SiteWeight]:
@@ -163,9 +167,12 @@ def site_weights(homes: Sequence[CrawlDir]) -> list[SiteWeight]:
         planner = PollingPlan(opened) if opened else None
         if planner is None or not len(planner.belief):
             raise NoPolls(homes[0])
-        polls, pages = np.bincount(planner.host, 3600 * planner.present_rates()), np.bincount(planner.host)
+        polls, pages = (
+            np.bincount(planner.host_of_page, 3600 * planner.present_poll_rates()),
+            np.bincount(planner.host_of_page),
+        )
         sites: dict[str, list[HostWeight]] = {}
-        numbers, first = np.unique(planner.host, return_index=True)
+        numbers, first = np.unique(planner.host_of_page, return_index=True)
         for number, place in zip(numbers.tolist(), first.tolist(), strict=True):
             host = host_of(planner.url_of(place))
             weight = HostWeight(host, float(polls[number]), int(pages[number]))
@@ -177,7 +184,7 @@ def site_weights(homes: Sequence[CrawlDir]) -> list[SiteWeight]:
     return sorted(weights, key=lambda weight: (-weight.polls, weight.site))
 
 
-def last_plan(home: CrawlDir) -> PackingPlan | None:
+def read_last_plan(home: CrawlDir) -> PackingPlan | None:
     """The plan stored in the crawl directory; None if there is none."""
     path = home / PLAN_FILE
     try:

@@ -18,7 +18,7 @@ from fieldmouse.errors import CrawlDirError, MissingFile, shell_quoted
 from fieldmouse.formatting import format_time
 from fieldmouse.reader.page import StoredPage
 from fieldmouse.storage import outcome_log
-from fieldmouse.storage.checkpoint import Checkpoint, read_checkpoint, sealed_outcomes, shard_states
+from fieldmouse.storage.checkpoint import Checkpoint, read_checkpoint, sealed_outcome_bytes, shard_states
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.types.outcome import OutcomeRow
 
@@ -27,7 +27,7 @@ T = TypeVar("T")
 _LOOKS = 20
 
 
-def at_newest_checkpoint(home: CrawlDir, at: Callable[[Checkpoint], T], *, before: T) -> T:
+def read_at_newest_checkpoint(home: CrawlDir, at: Callable[[Checkpoint], T], *, before: T) -> T:
     """Result of `at` for the newest checkpoint whose files all exist; `before` if there is no checkpoint yet.
 
     `at` raises `FileNotFoundError` or `MissingFile` for a missing file. If that happens at the newest
@@ -43,7 +43,7 @@ def at_newest_checkpoint(home: CrawlDir, at: Callable[[Checkpoint], T], *, befor
             return at(last)
         except (FileNotFoundError, MissingFile) as trouble:
             missing = trouble
-            if _is_newest(home, last):
+            if _is_newest_checkpoint(home, last):
                 raise
     raise CrawlDirError(f"`{home.path}` is crawled faster than it can be read", "ask again") from missing
 
@@ -58,13 +58,13 @@ def retry_until_whole(home: CrawlDir, at: Callable[[Checkpoint], T], is_whole: C
         if last is None:
             break
         result = at(last)
-        if is_whole(result) or _is_newest(home, last):
+        if is_whole(result) or _is_newest_checkpoint(home, last):
             break
         last = read_checkpoint(home)
     return result
 
 
-def _is_newest(home: CrawlDir, last: Checkpoint) -> bool:
+def _is_newest_checkpoint(home: CrawlDir, last: Checkpoint) -> bool:
     newest = read_checkpoint(home)
     return newest is None or newest.at == last.at
 
@@ -75,26 +75,26 @@ class CrawlSnapshot:
     def __init__(self, home: CrawlDir, last: Checkpoint | None):
         """`last` is None before the first checkpoint: the crawl is empty then."""
         self.home, self.last = home, last
-        self.length = sealed_outcomes(last)
+        self.length = sealed_outcome_bytes(last)
 
     @cached_property
     def record_reader(self) -> RecordReader:
         return RecordReader(self.home / "archive", shard_states(self.last))
 
-    def page(self, row: OutcomeRow) -> StoredPage:
+    def page_of_row(self, row: OutcomeRow) -> StoredPage:
         return StoredPage(row, self.record_reader)
 
     def rows(self) -> Iterator[OutcomeRow]:
         """Every row that counts, oldest first."""
-        return outcome_log.rows(self.home, length=self.length)
+        return outcome_log.outcome_rows(self.home, length=self.length)
 
     def rows_of(self, url: str) -> list[OutcomeRow]:
         """All rows of one URL, oldest first."""
         return outcome_log.rows_of(self.home, url, length=self.length)
 
-    def pages(self) -> Iterator[OutcomeRow]:
+    def newest_page_rows(self) -> Iterator[OutcomeRow]:
         """The newest row of each stored page."""
-        return outcome_log.newest_pages(self.home, length=self.length)
+        return outcome_log.newest_page_rows(self.home, length=self.length)
 
     def extracted_rows(self, row: OutcomeRow) -> Iterator[dict[str, Any]]:
         """The rows extracted from a page, each with the page's URL and fetch time."""

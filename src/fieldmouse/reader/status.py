@@ -8,10 +8,10 @@ from enum import Enum
 import msgspec
 
 from fieldmouse.formatting import format_count, format_number, format_size
-from fieldmouse.frontier.state import sealed_frontier
+from fieldmouse.frontier.state import frontier_state_of
 from fieldmouse.storage.checkpoint import read_checkpoint, sealed_counters
 from fieldmouse.storage.directory import CrawlDir
-from fieldmouse.storage.log import records
+from fieldmouse.storage.log import read_records
 from fieldmouse.types.reason import StoppedBy
 from fieldmouse.types.stats import LiveStats
 
@@ -62,7 +62,7 @@ def read_status(home: CrawlDir) -> CrawlStatus:
     if last is None:
         standing = CrawlState.STOPPED if owner is None else CrawlState.CRAWLING
         return CrawlStatus(str(home.path), CrawlState.KILLED if home.was_killed else standing, owner, None)
-    tally, frontier = sealed_counters(last), sealed_frontier(last)
+    tally, frontier = sealed_counters(last), frontier_state_of(last)
     standing = CrawlState.CRAWLING
     if owner is None:
         # The waiting URLs of an agent are on the coordinator.
@@ -83,9 +83,9 @@ def read_status(home: CrawlDir) -> CrawlStatus:
     )
 
 
-def read_readings(home: CrawlDir) -> Iterator[LiveStats]:
+def read_live_stats(home: CrawlDir) -> Iterator[LiveStats]:
     """Statistics of all runs, about one for each second of running, oldest first."""
     path = home / "readings.log"
     if path.exists():
-        for _, record in records(path):
+        for _, record in read_records(path):
             yield _decode(record)

@@ -55,7 +55,7 @@ def possible_urls(text: str) -> list[Url]:
     return list(dict.fromkeys((url, strip_session_id(url))))
 
 
-def is_on_host(host: str | None) -> Callable[[str], bool]:
+def host_filter(host: str | None) -> Callable[[str], bool]:
     """Predicate: whether a URL belongs to `host` or one of its subdomains; None allows all."""
     if host is None:
         return lambda url: True

@@ -20,7 +20,7 @@ import msgspec
 from msgspec import structs
 
 from fieldmouse.diff import change_detection
-from fieldmouse.diff.compare import Hunk, compare, hunks
+from fieldmouse.diff.compare import Hunk, compare_versions, find_hunks
 from fieldmouse.errors import CrawlDirError, FieldmouseError, UsageError
 from fieldmouse.formatting import format_count, format_time
 from fieldmouse.policy.noise_rules import NoiseRules
@@ -76,7 +76,7 @@ def visibly_different(rows: Sequence[OutcomeRow]) -> list[tuple[int, OutcomeRow]
     ]
 
 
-def judgements_of(versions: list[StoredPage]) -> list[ContentChange]:
+def content_changes_of(versions: list[StoredPage]) -> list[ContentChange]:
     """The present judgement of each version: a withdrawn change is noise."""
     withdrawn = {at for version in versions for at in version.row.withdrawn_at}
     return [ContentChange.NOISE if version.row.at in withdrawn else version.row.news for version in versions]
@@ -87,18 +87,18 @@ def compare_pages(old: StoredPage, new: StoredPage, rules: NoiseRules) -> tuple[
     before, now = old.blocks(rules), new.blocks(rules)
     if before is None or now is None:
         return None, 0.0 if old.body == new.body else 1.0
-    learned = change_detection.unpack_memory(new.row.memory).noise if rules.learn else frozenset[int]()
-    visible = [hunk for hunk in hunks(before, now) if hunk.place not in learned]
-    return visible, compare(before, now).changed_share(learned)
+    learned = change_detection.unpack_memory(new.row.memory).noise_places if rules.learn else frozenset[int]()
+    visible = [hunk for hunk in find_hunks(before, now) if hunk.place not in learned]
+    return visible, compare_versions(before, now).changed_share(learned)
 
 
-def changed_share(old: StoredPage, new: StoredPage, rules: NoiseRules) -> float | None:
+def changed_word_share(old: StoredPage, new: StoredPage, rules: NoiseRules) -> float | None:
     """Share of words by which a version reported as changed differs from the one before.
 
     None if the rules ignore every difference. If no rule applies to the page or its archive is damaged,
     the recorded share stands.
     """
-    if rules.for_page(new.url).empty:
+    if rules.for_page(new.url).is_empty:
         return new.row.difference
     try:
         differences, share = compare_pages(old, new, rules)
@@ -118,32 +118,34 @@ def difference_between(
         raise FieldmouseError(
             f"only one version of {url} is stored, of {first}", "a refresh stores another one when the page has changed"
         )
-    newer = _number(versions, new) if new is not None else _newest_change(versions, old, rules)
-    older = _number(versions, old) if old is not None else newer - 1
+    newer = _version_index(versions, new) if new is not None else _newest_changed_version(versions, old, rules)
+    older = _version_index(versions, old) if old is not None else newer - 1
     if older < 0:
         raise UsageError("there is no version before the oldest one", "name a later one with --to")
     differences, share = compare_pages(versions[older], versions[newer], rules)
     return VersionDifference(url, versions[older], versions[newer], (older + 1, newer + 1), share, differences)
 
 
-def _newest_change(versions: list[StoredPage], old: str | int | None, rules: NoiseRules) -> int:
+def _newest_changed_version(versions: list[StoredPage], old: str | int | None, rules: NoiseRules) -> int:
     """The newest version in the list of changes; the newest of all if there is none or `old` is given."""
     if old is None:
         changed = [
-            number for number, news in enumerate(judgements_of(versions)) if number and news is ContentChange.CHANGED
+            number
+            for number, news in enumerate(content_changes_of(versions))
+            if number and news is ContentChange.CHANGED
         ]
         for number in reversed(changed):
-            if changed_share(versions[number - 1], versions[number], rules) is not None:
+            if changed_word_share(versions[number - 1], versions[number], rules) is not None:
                 return number
     return len(versions) - 1
 
 
-def _number(versions: list[StoredPage], name: str | int) -> int:
+def _version_index(versions: list[StoredPage], name: str | int) -> int:
     """Index of the version, from 0."""
     try:
         number = int(name)
     except ValueError:
-        return _standing(versions, str(name))
+        return _version_index_at(versions, str(name))
     place = number - 1 if number > 0 else len(versions) + number
     if not number or not 0 <= place < len(versions):
         raise UsageError(
@@ -152,7 +154,7 @@ def _number(versions: list[StoredPage], name: str | int) -> int:
     return place
 
 
-def _standing(versions: list[StoredPage], name: str) -> int:
+def _version_index_at(versions: list[StoredPage], name: str) -> int:
     at = parse_time(name, time.time())
     stood = [place for place, version in enumerate(versions) if version.row.at <= at]
     if not stood:
@@ -182,12 +184,12 @@ def search_versions(
         return []
     past = dict[str, tuple[CrawlRow, int]]()
     with _scratch_directory() as scratch:
-        write_scratch_index(scratch, _documents(snapshots, past))
+        write_scratch_index(scratch, _past_version_documents(snapshots, past))
         crawls = [snapshot.home.path for snapshot in snapshots]
         hits = search_crawls(
             [*crawls, scratch], words, limit, lambda crawl, url: crawl == len(crawls) or is_visible(crawl, url)
         )
-    shown = _newest(snapshots, {hit.url for hit in hits if hit.directory != scratch})
+    shown = _present_versions(snapshots, {hit.url for hit in hits if hit.directory != scratch})
 
     def version(hit: Hit) -> VersionHit:
         newest = hit.directory != scratch
@@ -214,17 +216,19 @@ def _scratch_directory() -> Iterator[Path]:
                 break
 
 
-def _documents(snapshots: Sequence[CrawlSnapshot], past: dict[str, tuple[CrawlRow, int]]) -> Iterator[ScratchDocument]:
+def _past_version_documents(
+    snapshots: Sequence[CrawlSnapshot], past: dict[str, tuple[CrawlRow, int]]
+) -> Iterator[ScratchDocument]:
     """The older versions, each under a unique name that is a key of `past`."""
-    for url, history in _histories(snapshots, _followed(snapshots)).items():
-        for (snapshot, row), number in replaced_versions(history):
+    for url, history in _rows_by_url(snapshots, _urls_with_past_versions(snapshots)).items():
+        for (snapshot, row), number in past_versions(history):
             name = f"{url}{_MARK}{number}"
             past[name] = (snapshot, row), number
-            page = snapshot.page(row)
+            page = snapshot.page_of_row(row)
             yield ScratchDocument(name, page.title, page.text)
 
 
-def _followed(snapshots: Sequence[CrawlSnapshot]) -> set[str]:
+def _urls_with_past_versions(snapshots: Sequence[CrawlSnapshot]) -> set[str]:
     """Pages that may have an older version in the archive."""
     return {
         row.url
@@ -234,7 +238,7 @@ def _followed(snapshots: Sequence[CrawlSnapshot]) -> set[str]:
     }
 
 
-def _histories(snapshots: Sequence[CrawlSnapshot], urls: set[str]) -> dict[str, list[CrawlRow]]:
+def _rows_by_url(snapshots: Sequence[CrawlSnapshot], urls: set[str]) -> dict[str, list[CrawlRow]]:
     """All rows of these pages, by time."""
     history = defaultdict[str, list[CrawlRow]](list)
     wanted = ((snapshot, [row for row in snapshot.rows() if row.url in urls]) for snapshot in snapshots if urls)
@@ -243,7 +247,7 @@ def _histories(snapshots: Sequence[CrawlSnapshot], urls: set[str]) -> dict[str, 
     return history
 
 
-def replaced_versions(history: Sequence[CrawlRow]) -> Iterator[tuple[CrawlRow, int]]:
+def past_versions(history: Sequence[CrawlRow]) -> Iterator[tuple[CrawlRow, int]]:
     """Versions of a page except the one shown now, with their numbers."""
     rows = [row for _, row in history]
     standing = next((row for row in reversed(rows) if outcome_log.decides_page(row)), None)
@@ -256,7 +260,7 @@ def replaced_versions(history: Sequence[CrawlRow]) -> Iterator[tuple[CrawlRow, i
             yield (places[id(row)], row), number
 
 
-def _newest(snapshots: Sequence[CrawlSnapshot], urls: set[str]) -> dict[str, tuple[CrawlRow, int]]:
+def _present_versions(snapshots: Sequence[CrawlSnapshot], urls: set[str]) -> dict[str, tuple[CrawlRow, int]]:
     """The present version of each of these pages, and its number."""
-    versions = {url: stored_versions(history) for url, history in _histories(snapshots, urls).items()}
+    versions = {url: stored_versions(history) for url, history in _rows_by_url(snapshots, urls).items()}
     return {url: (stored[-1], len(stored)) for url, stored in versions.items() if stored}

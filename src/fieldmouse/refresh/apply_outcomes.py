@@ -24,7 +24,7 @@ from xxhash import xxh3_64_intdigest
 from fieldmouse.policy import change
 from fieldmouse.policy.polling.interface import PollingPolicy
 from fieldmouse.refresh import server_dates
-from fieldmouse.refresh.columns import ColumnTable, Field, KeyIndex, Rows
+from fieldmouse.refresh.columns import ColumnSpec, ColumnTable, KeyIndex, Rows
 from fieldmouse.refresh.server_dates import parse_last_modified
 from fieldmouse.types.outcome import ContentChange, OutcomeRow
 from fieldmouse.types.reason import OutcomeKind, OutcomeReason
@@ -105,7 +105,7 @@ class BatchBuilder:
 
     def add(self, offset: int, record: bytes) -> None:
         row = _decode(record)
-        said, flags = _said(row)
+        said, flags = _row_effects(row)
         if said & _ASK_DIGEST:
             self._digests[len(self._rows)] = row.digest
         seed = self._seed
@@ -114,7 +114,7 @@ class BatchBuilder:
         modified = parse_last_modified(row.last_modified, row.at) if said & _LOOK else math.nan
         self._rows.append((key, offset, row.at, said, flags, row.withdrawn_changes, host, modified))
 
-    def take(self) -> OutcomeBatch:
+    def take_batch(self) -> OutcomeBatch:
         """Return the collected rows and start empty."""
         columns = zip(zip(*self._rows, strict=True), _TYPES, strict=True)
         batch = OutcomeBatch._make([*(np.array(values, kind) for values, kind in columns), self._digests])
@@ -127,7 +127,7 @@ _TOLD = int(RowEffect.ADDS | RowEffect.ANSWERED)
 _TROUBLE = int(PageFlag.TROUBLE)
 
 
-def _said(row: OutcomeRow) -> tuple[int, int]:
+def _row_effects(row: OutcomeRow) -> tuple[int, int]:
     """Effects of a row, and the flags that the page has if the row stands, or until another row stands.
 
     Called once per row: plain integers, since combining enum flags is ten times slower.
@@ -172,33 +172,33 @@ Marks = NDArray[np.bool_]
 _KEPT = np.uint16(PageFlag.IN_FLIGHT | PageFlag.HINTED | PageFlag.UNREAD)
 
 
-def page_fields(policy: PollingPolicy) -> list[Field]:
+def page_fields(policy: PollingPolicy) -> list[ColumnSpec]:
     """Columns of a page: 62 bytes, 8 per belief column, and 4 per column of the policy's state."""
     return [
-        Field("key", "<u8"),
-        Field("standing", "<i8"),  # offset of the row that says what the page is now
-        Field("newest", "<i8"),  # offset of the newest row in which the server answered for the page
-        Field("looked", "<f8"),  # time of the last answer about the page; 0: never
-        Field("tried", "<f8"),  # time of the newest row
-        Field("changed", "<f8"),  # time at which a change was last found; 0: never
-        Field("polls", "<u4"),
-        Field("changes", "<u4"),
-        Field("host", "<u4"),
-        Field("flags", "<u2"),
-        Field("belief", "<f4", change.WIDTH),  # from polls alone
-        Field("dated", "<f4", change.WIDTH),  # from polls and `Last-Modified` dates
-        Field("state", "<f4", policy.width),
+        ColumnSpec("key", "<u8"),
+        ColumnSpec("standing", "<i8"),  # offset of the row that says what the page is now
+        ColumnSpec("newest", "<i8"),  # offset of the newest row in which the server answered for the page
+        ColumnSpec("looked", "<f8"),  # time of the last answer about the page; 0: never
+        ColumnSpec("tried", "<f8"),  # time of the newest row
+        ColumnSpec("changed", "<f8"),  # time at which a change was last found; 0: never
+        ColumnSpec("polls", "<u4"),
+        ColumnSpec("changes", "<u4"),
+        ColumnSpec("host", "<u4"),
+        ColumnSpec("flags", "<u2"),
+        ColumnSpec("belief", "<f4", change.WIDTH),  # from polls alone
+        ColumnSpec("dated", "<f4", change.WIDTH),  # from polls and `Last-Modified` dates
+        ColumnSpec("state", "<f4", policy.width),
     ]
 
 
 HOST_FIELDS = [
-    Field("key", "<u8"),
-    Field("trust", "<f4", 2),  # hints of its sitemaps and feeds that proved right, and wrong
-    Field("dates", "<f4", 2),  # `Last-Modified` dates that proved right, and wrong
+    ColumnSpec("key", "<u8"),
+    ColumnSpec("trust", "<f4", 2),  # hints of its sitemaps and feeds that proved right, and wrong
+    ColumnSpec("dates", "<f4", 2),  # `Last-Modified` dates that proved right, and wrong
 ]
 
 
-class TableUpdater:
+class InMemoryPageTable:
     """Tables of pages and hosts in memory, and their update by outcome rows."""
 
     def __init__(self, pages: ColumnTable, hosts: ColumnTable, policy: PollingPolicy):
@@ -210,12 +210,12 @@ class TableUpdater:
         self.in_flight_by_host: NDArray[np.int64] = np.bincount(asked, minlength=len(hosts)).astype(np.int64)
         self.in_flight = len(asked)  # polls
 
-    def row_at(self, offset: int) -> OutcomeRow:
+    def outcome_at(self, offset: int) -> OutcomeRow:
         """Row of the outcome log at `offset`."""
         raise NotImplementedError
 
-    def apply(self, batch: OutcomeBatch) -> None:
-        rows = self._rows_of(batch)
+    def apply_batch(self, batch: OutcomeBatch) -> None:
+        rows = self._find_or_add_pages(batch)
         known = np.flatnonzero(rows >= 0)
         order = known[np.argsort(rows[known], kind="stable")]
         first = np.ones(len(order), bool)
@@ -224,11 +224,11 @@ class TableUpdater:
         turn = np.arange(len(order)) - np.repeat(starts, np.diff(np.append(starts, len(order))))
         for number in range(int(turn.max(initial=-1)) + 1):
             places = order[turn == number]
-            self._round(rows[places], places, batch)
+            self._apply_one_row_per_page(rows[places], places, batch)
 
-    def _rows_of(self, batch: OutcomeBatch) -> Rows:
+    def _find_or_add_pages(self, batch: OutcomeBatch) -> Rows:
         """Page of each row, new pages included; -1 if the page is unknown and the row does not add it."""
-        rows = self.index.find(batch.keys)
+        rows = self.index.find_rows(batch.keys)
         entering = np.flatnonzero((rows < 0) & (batch.effects & RowEffect.ADDS != 0))
         if not len(entering):
             return rows
@@ -237,14 +237,14 @@ class TableUpdater:
         keys, at = keys[by_arrival], entering[at[by_arrival]]
         batch.effects[at] |= np.uint8(RowEffect.STANDS)  # no earlier row stands
         new = self.pages.add_rows(len(keys))
-        self.pages.put("key", new, keys)
-        self.pages.put("host", new, self._hosts_of(batch.hosts[at]))
-        self.pages.put("belief", new, change.empty_beliefs(len(new)))
-        self.pages.put("dated", new, change.empty_beliefs(len(new)))
-        self.pages.put("state", new, self._policy.begin(len(new)))
-        self.index.add(keys, new)
+        self.pages.write_cells("key", new, keys)
+        self.pages.write_cells("host", new, self._find_or_add_hosts(batch.hosts[at]))
+        self.pages.write_cells("belief", new, change.empty_beliefs(len(new)))
+        self.pages.write_cells("dated", new, change.empty_beliefs(len(new)))
+        self.pages.write_cells("state", new, self._policy.begin(len(new)))
+        self.index.add_keys(keys, new)
         unknown = np.flatnonzero(rows < 0)
-        found = self.index.find(batch.keys[unknown])
+        found = self.index.find_rows(batch.keys[unknown])
         # Rows of a URL before the row that adds it do not count.
         entered_at = np.full(len(self.pages) - int(new[0]), 0, np.int64)
         entered_at[new - new[0]] = at
@@ -252,55 +252,55 @@ class TableUpdater:
         rows[unknown] = np.where(early, -1, found)
         return rows
 
-    def _hosts_of(self, keys: NDArray[np.uint64]) -> Rows:
-        numbers = self._host_index.find(keys)
+    def _find_or_add_hosts(self, keys: NDArray[np.uint64]) -> Rows:
+        numbers = self._host_index.find_rows(keys)
         unknown = np.flatnonzero(numbers < 0)
         if len(unknown):
             fresh, at = np.unique(keys[unknown], return_index=True)
             fresh = fresh[np.argsort(at)]
             rows = self.hosts.add_rows(len(fresh))
-            self.hosts.put("key", rows, fresh)
-            self._host_index.add(fresh, rows)
+            self.hosts.write_cells("key", rows, fresh)
+            self._host_index.add_keys(fresh, rows)
             more = np.zeros(len(rows), np.int64)
             self.in_flight_by_host = np.concatenate([self.in_flight_by_host, more])
-            numbers[unknown] = self._host_index.find(keys[unknown])
+            numbers[unknown] = self._host_index.find_rows(keys[unknown])
         return numbers
 
-    def _round(self, rows: Rows, places: NDArray[np.intp], batch: OutcomeBatch) -> None:
+    def _apply_one_row_per_page(self, rows: Rows, places: NDArray[np.intp], batch: OutcomeBatch) -> None:
         """Apply at most one row per page."""
         pages, said, now = self.pages, batch.effects[places], batch.at[places]
-        flags, told = pages.take("flags", rows), batch.flags[places]
+        flags, told = pages.read_cells("flags", rows), batch.flags[places]
         taken_back = said & RowEffect.TAKEN_BACK != 0
         if taken_back.any():
             failed = taken_back & (flags & (PageFlag.FAILED | PageFlag.REFUSED) != 0)
-            pages.put("flags", rows[failed], flags[failed] | np.uint16(PageFlag.ABSENT))
+            pages.write_cells("flags", rows[failed], flags[failed] | np.uint16(PageFlag.ABSENT))
             rest = ~taken_back
             rows, places, said, now = rows[rest], places[rest], said[rest], now[rest]
             flags, told = flags[rest], told[rest]
         polled, look, stands = (said & mark != 0 for mark in (RowEffect.POLL, RowEffect.ANSWERED, RowEffect.STANDS))
-        looked = pages.take("looked", rows)
+        looked = pages.read_cells("looked", rows)
         teaches = polled & look & (looked > 0)
-        changed = teaches & self._changed(rows, places, said, flags, told, teaches, batch.digests)
-        self._begin_again(rows, batch.withdrawn[places])
+        changed = teaches & self._find_changed(rows, places, said, flags, told, teaches, batch.digests)
+        self._reset_learned_state(rows, batch.withdrawn[places])
         first, modified = look & (looked == 0), batch.modified[places]
-        self._meet(rows[first], modified[first], now[first])
+        self._learn_first_age(rows[first], modified[first], now[first])
         claims = server_dates.evaluate_dates(modified[teaches], looked[teaches], now[teaches], changed[teaches])
-        self._teach(rows[teaches], (now - looked)[teaches], changed[teaches], claims)
+        self._learn_from_polls(rows[teaches], (now - looked)[teaches], changed[teaches], claims)
         hinted = teaches & (flags & PageFlag.HINTED != 0)
         if hinted.any():
-            self._prove(rows[hinted], changed[hinted])
-        self._count_arrived(rows[polled & (flags & PageFlag.IN_FLIGHT != 0)])
-        pages.put("flags", rows, _flags_after(flags, told, polled, look, stands))
+            self._update_trust(rows[hinted], changed[hinted])
+        self._count_answered_polls(rows[polled & (flags & PageFlag.IN_FLIGHT != 0)])
+        pages.write_cells("flags", rows, _flags_after(flags, told, polled, look, stands))
         # A refusal shows nothing about the page: the earlier copy is still what a reader saw last.
         told_of = look | (stands & (looked == 0))
-        pages.put("newest", rows[told_of], batch.offsets[places][told_of])
-        pages.put("tried", rows, now)
-        pages.put("standing", rows[stands], batch.offsets[places][stands])
-        pages.put("looked", rows[look], now[look])
-        pages.put("changed", rows[changed], now[changed])
-        pages.put("polls", rows[polled], pages.take("polls", rows[polled]) + np.uint32(1))
+        pages.write_cells("newest", rows[told_of], batch.offsets[places][told_of])
+        pages.write_cells("tried", rows, now)
+        pages.write_cells("standing", rows[stands], batch.offsets[places][stands])
+        pages.write_cells("looked", rows[look], now[look])
+        pages.write_cells("changed", rows[changed], now[changed])
+        pages.write_cells("polls", rows[polled], pages.read_cells("polls", rows[polled]) + np.uint32(1))
 
-    def _changed(
+    def _find_changed(
         self,
         rows: Rows,
         places: NDArray[np.intp],
@@ -316,58 +316,62 @@ class TableUpdater:
         asked = teaches & (said & RowEffect.COMPARE_DIGEST != 0)
         changed |= asked & (flags & NOT_A_PAGE != 0)
         unclear = np.flatnonzero(asked & (flags & NOT_A_PAGE == 0))
-        for place, offset in zip(unclear, self.pages.take("standing", rows[unclear]).tolist(), strict=True):
-            changed[place] = self.row_at(offset).digest != digests[int(places[place])]
+        for place, offset in zip(unclear, self.pages.read_cells("standing", rows[unclear]).tolist(), strict=True):
+            changed[place] = self.outcome_at(offset).digest != digests[int(places[place])]
         return changed
 
-    def _begin_again(self, rows: Rows, withdrawn: NDArray[np.uint32]) -> None:
+    def _reset_learned_state(self, rows: Rows, withdrawn: NDArray[np.uint32]) -> None:
         """Reset the learned state of pages whose earlier changes were withdrawn as noise."""
         pages, again = self.pages, rows[withdrawn > 0]
         if len(again):
             for name in ("belief", "dated"):
-                pages.put(name, again, change.empty_beliefs(len(again)))
-            pages.put("state", again, self._policy.begin(len(again)))
-            told = pages.take("changes", again)
-            pages.put("changes", again, told - np.minimum(told, withdrawn[withdrawn > 0]))
+                pages.write_cells(name, again, change.empty_beliefs(len(again)))
+            pages.write_cells("state", again, self._policy.begin(len(again)))
+            told = pages.read_cells("changes", again)
+            pages.write_cells("changes", again, told - np.minimum(told, withdrawn[withdrawn > 0]))
 
-    def _meet(self, rows: Rows, modified: NDArray[np.float64], now: NDArray[np.float64]) -> None:
+    def _learn_first_age(self, rows: Rows, modified: NDArray[np.float64], now: NDArray[np.float64]) -> None:
         """Record the age of pages seen for the first time, where a date gives it."""
         ages = server_dates.first_seen_ages(modified, now)
         told = np.flatnonzero(~np.isnan(ages))
         if len(told):
             rows, ages = rows[told], ages[told]
-            before, unseen = self.pages.take("dated", rows), np.full(len(rows), np.inf)
-            self.pages.put("dated", rows, change.update_beliefs(before, unseen, np.ones(len(rows), bool), ages))
+            before, unseen = self.pages.read_cells("dated", rows), np.full(len(rows), np.inf)
+            self.pages.write_cells("dated", rows, change.update_beliefs(before, unseen, np.ones(len(rows), bool), ages))
 
-    def _teach(self, rows: Rows, gap: NDArray[np.float64], changed: Marks, told: server_dates.DateEvidence) -> None:
+    def _learn_from_polls(
+        self, rows: Rows, gap: NDArray[np.float64], changed: Marks, told: server_dates.DateEvidence
+    ) -> None:
         if not len(rows):
             return
         pages, policy, gap = self.pages, self._policy, np.maximum(gap, 0.0)
-        belief, state = pages.take("belief", rows), pages.take("state", rows)
-        pages.put("state", rows, policy.observe(state, belief, gap, changed))
-        pages.put("belief", rows, change.update_beliefs(belief, gap, changed))
-        pages.put("dated", rows, change.update_beliefs(pages.take("dated", rows), gap, changed, told.ages))
-        pages.put("changes", rows, pages.take("changes", rows) + changed.astype(np.uint32))
-        server_dates.count_dates(self.hosts, pages.take("host", rows).astype(np.int64), told)
+        belief, state = pages.read_cells("belief", rows), pages.read_cells("state", rows)
+        pages.write_cells("state", rows, policy.observe(state, belief, gap, changed))
+        pages.write_cells("belief", rows, change.update_beliefs(belief, gap, changed))
+        pages.write_cells(
+            "dated", rows, change.update_beliefs(pages.read_cells("dated", rows), gap, changed, told.ages)
+        )
+        pages.write_cells("changes", rows, pages.read_cells("changes", rows) + changed.astype(np.uint32))
+        server_dates.count_dates(self.hosts, pages.read_cells("host", rows).astype(np.int64), told)
 
-    def _prove(self, rows: Rows, changed: Marks) -> None:
+    def _update_trust(self, rows: Rows, changed: Marks) -> None:
         """Update the trust in hosts whose hinted pages were polled."""
-        numbers = self.pages.take("host", rows).astype(np.int64)
+        numbers = self.pages.read_cells("host", rows).astype(np.int64)
         for number, right in zip(numbers.tolist(), changed.tolist(), strict=True):
             host = np.array([number])
-            trust = change.Trust(*self.hosts.take("trust", host)[0].tolist()).observe(right)
-            self.hosts.put("trust", host, [[trust.right, trust.wrong]])
+            trust = change.Trust(*self.hosts.read_cells("trust", host)[0].tolist()).after_claim(right)
+            self.hosts.write_cells("trust", host, [[trust.right, trust.wrong]])
 
     def mark_in_flight(self, rows: Rows) -> None:
         """Mark polls of these pages as in flight; the pages are not due until their rows arrive."""
-        flags = self.pages.take("flags", rows)
-        self.pages.put("flags", rows, flags | np.uint16(PageFlag.IN_FLIGHT))
+        flags = self.pages.read_cells("flags", rows)
+        self.pages.write_cells("flags", rows, flags | np.uint16(PageFlag.IN_FLIGHT))
         fresh = rows[flags & PageFlag.IN_FLIGHT == 0]
-        np.add.at(self.in_flight_by_host, self.pages.take("host", fresh), 1)
+        np.add.at(self.in_flight_by_host, self.pages.read_cells("host", fresh), 1)
         self.in_flight += len(fresh)
 
-    def _count_arrived(self, rows: Rows) -> None:
-        np.subtract.at(self.in_flight_by_host, self.pages.take("host", rows), 1)
+    def _count_answered_polls(self, rows: Rows) -> None:
+        np.subtract.at(self.in_flight_by_host, self.pages.read_cells("host", rows), 1)
         self.in_flight -= len(rows)
 
 

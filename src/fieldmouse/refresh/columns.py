@@ -19,7 +19,7 @@ Rows = NDArray[np.int64]
 _SMALLEST = 64
 
 
-class Field(NamedTuple):
+class ColumnSpec(NamedTuple):
     """Column definition: name, numpy type, and number of values per row (None: one scalar)."""
 
     name: str
@@ -27,7 +27,7 @@ class Field(NamedTuple):
     width: int | None = None
 
     @property
-    def bytes(self) -> int:
+    def bytes_per_row(self) -> int:
         """Bytes per row."""
         return np.dtype(self.kind).itemsize * (1 if self.width is None else self.width)
 
@@ -38,7 +38,7 @@ class Field(NamedTuple):
 class ColumnTable:
     """Table with numbered rows; `held` are the snapshot's columns and must be writable."""
 
-    def __init__(self, fields: Sequence[Field], held: Mapping[str, Column] | None = None):
+    def __init__(self, fields: Sequence[ColumnSpec], held: Mapping[str, Column] | None = None):
         self.fields = tuple(fields)
         self.replace_columns(held or {field.name: _empty(field, 0) for field in fields})
 
@@ -68,7 +68,7 @@ class ColumnTable:
         self._changed[first : self._count] = True
         return np.arange(first, self._count, dtype=np.int64)
 
-    def take(self, name: str, rows: Rows) -> Column:
+    def read_cells(self, name: str, rows: Rows) -> Column:
         """Copy of some rows of a column."""
         held, grown = self._held[name], self._grown[name]
         if self._count == self._kept:
@@ -81,7 +81,7 @@ class ColumnTable:
         found[~low] = grown[rows[~low] - self._kept]
         return found
 
-    def put(self, name: str, rows: Rows, values: Any) -> None:
+    def write_cells(self, name: str, rows: Rows, values: Any) -> None:
         """Change some rows of a column; `rows` must not contain duplicates."""
         values = np.asarray(values)
         if self._count == self._kept:
@@ -104,14 +104,14 @@ class ColumnTable:
         seen.flags.writeable = False
         return seen
 
-    def take_changed(self) -> Rows:
+    def take_changed_rows(self) -> Rows:
         """Rows added or changed since the last call, in order."""
         changed = np.flatnonzero(self._changed)
         self._changed[changed] = False
         return changed
 
 
-def _empty(field: Field, rows: int) -> Column:
+def _empty(field: ColumnSpec, rows: int) -> Column:
     return np.zeros(field.shape(rows), field.kind)
 
 
@@ -130,7 +130,7 @@ class KeyIndex:
         self._rows = order.astype(np.uint32)
         self._late: dict[int, int] = {}
 
-    def find(self, keys: Keys) -> Rows:
+    def find_rows(self, keys: Keys) -> Rows:
         """Row of each key; -1 if the key is unknown."""
         found = np.full(len(keys), -1, np.int64)
         if len(self._keys):
@@ -143,7 +143,7 @@ class KeyIndex:
                 found[place] = late.get(int(keys[place]), -1)
         return found
 
-    def add(self, keys: Keys, rows: Rows) -> None:
+    def add_keys(self, keys: Keys, rows: Rows) -> None:
         """Add new keys; none of them may be in the index yet."""
         self._late.update(zip(keys.tolist(), rows.tolist(), strict=True))
         if len(self._late) > _MERGE_AT + len(self._keys) // 8:

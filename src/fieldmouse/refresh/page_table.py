@@ -23,14 +23,14 @@ from fieldmouse.errors import DamagedFile, MissingFile
 from fieldmouse.policy import change
 from fieldmouse.policy.polling import registry
 from fieldmouse.policy.polling.interface import PollingPolicy
-from fieldmouse.refresh.apply_outcomes import HOST_FIELDS, BatchBuilder, PageFlag, TableUpdater, page_fields
-from fieldmouse.refresh.columns import Column, ColumnTable, Field, Rows
+from fieldmouse.refresh.apply_outcomes import HOST_FIELDS, BatchBuilder, InMemoryPageTable, PageFlag, page_fields
+from fieldmouse.refresh.columns import Column, ColumnSpec, ColumnTable, Rows
 from fieldmouse.refresh.server_dates import reliable_hosts
 from fieldmouse.refresh.table_files import TableFiles, TablesState, read_tables, unused_serial
 from fieldmouse.refresh.token_bucket import BucketState
-from fieldmouse.storage.checkpoint import Checkpoint, Sealed, read_checkpoint, sealed_outcomes
+from fieldmouse.storage.checkpoint import Checkpoint, Sealed, read_checkpoint, sealed_outcome_bytes
 from fieldmouse.storage.directory import CrawlDir
-from fieldmouse.storage.log import FRAME, decode_record, make_directory, record_at, records
+from fieldmouse.storage.log import FRAME, decode_record, make_directory, read_record_at, read_records
 from fieldmouse.types.outcome import OutcomeRow
 from fieldmouse.url import key_of
 
@@ -61,15 +61,15 @@ def open_tables(
     """
     if last is not None and PAGE_TABLE in last.parts:
         try:
-            state = last.state(PAGE_TABLE, PageTableState)
-            if state.cursor > sealed_outcomes(last):
+            state = last.decode_part(PAGE_TABLE, PageTableState)
+            if state.cursor > sealed_outcome_bytes(last):
                 raise DamagedFile(home / "outcomes.log", "the ledger knows more of it than is there")
-            _check_known(home / PAGE_TABLE, state.tables.layout, page_fields(policy))
+            _check_layout(home / PAGE_TABLE, state.tables.layout, page_fields(policy))
             tables = read_tables(home / PAGE_TABLE, state.tables)
             if not last.clean:
                 under_way = int(np.count_nonzero(tables["pages"].column("flags") & PageFlag.IN_FLIGHT))
                 state = msgspec.structs.replace(state, purse=state.purse.after_kill(under_way, last.at))
-            return _fitted(state, tables, policy, named)
+            return _convert_to_policy(state, tables, policy, named)
         except DamagedFile as trouble:
             if onlooker and isinstance(trouble, MissingFile) and has_newer_checkpoint(home, last):
                 raise
@@ -84,28 +84,28 @@ def has_newer_checkpoint(home: CrawlDir, last: Checkpoint) -> bool:
     return newest is not None and newest.at != last.at
 
 
-def _fitted(
+def _convert_to_policy(
     state: PageTableState, tables: dict[str, ColumnTable], policy: PollingPolicy, named: str
 ) -> tuple[PageTableState, ColumnTable, ColumnTable]:
     """Convert the tables to the columns of this policy; those of another policy are dropped."""
     pages, hosts, fields = tables["pages"], tables["hosts"], page_fields(policy)
     if state.policy != named or list(pages.fields) != fields or list(hosts.fields) != HOST_FIELDS:
-        held = _held(pages)
+        held = _copy_columns(pages)
         if state.policy != named or fields[-1] not in pages.fields:
             held["state"] = policy.begin(len(pages))
         # Tables without dates were filled from polls alone, and no host has proved itself.
         pages = ColumnTable(fields, {"dated": held["belief"].copy()} | held)
-        hosts = ColumnTable(HOST_FIELDS, {"dates": np.zeros((len(hosts), 2), np.float32)} | _held(hosts))
+        hosts = ColumnTable(HOST_FIELDS, {"dates": np.zeros((len(hosts), 2), np.float32)} | _copy_columns(hosts))
         # The log cannot express that all rows are different: the next seal writes all of them.
         state = msgspec.structs.replace(state, tables=msgspec.structs.replace(state.tables, layout={}))
     return state, pages, hosts
 
 
-def _held(table: ColumnTable) -> dict[str, Column]:
+def _copy_columns(table: ColumnTable) -> dict[str, Column]:
     return {field.name: np.array(table.column(field.name)) for field in table.fields}
 
 
-def _check_known(where: Path, layout: Mapping[str, list[Field]], pages: list[Field]) -> None:
+def _check_layout(where: Path, layout: Mapping[str, list[ColumnSpec]], pages: list[ColumnSpec]) -> None:
     """Raise `DamagedFile` unless the columns match today's, apart from columns that can be initialized."""
     for name, fields in (("pages", pages), ("hosts", HOST_FIELDS)):
         known, wanted = ([f for f in those if f.name not in _BEGUN] for those in (layout.get(name, []), fields))
@@ -118,7 +118,7 @@ _BATCH = 8192
 _decode = msgspec.msgpack.Decoder(OutcomeRow).decode
 
 
-class PageTable(TableUpdater):
+class PageTable(InMemoryPageTable):
     """Table of pages and hosts. Not thread-safe.
 
     The checkpoint stores the policy's name: a different policy starts with its own columns.
@@ -139,7 +139,7 @@ class PageTable(TableUpdater):
         self.key_seed = home.identity.key_seed  # secret seed of the keys: see `key_of`
         self.cursor = state.cursor  # bytes of the outcome log that have been applied
         self.budget, self.bucket_state = state.budget, state.purse
-        self._outcomes, self._readable = -1, sealed_outcomes(last)
+        self._outcomes, self._readable = -1, sealed_outcome_bytes(last)
         self._files = None if onlooker else TableFiles(home / PAGE_TABLE, state.tables)
 
     # -- checkpoint part
@@ -174,22 +174,22 @@ class PageTable(TableUpdater):
         if self.cursor >= length:
             return 0
         builder, count = BatchBuilder(self.key_seed), 0
-        for offset, record in records(self._path, start=self.cursor, length=length):
+        for offset, record in read_records(self._path, start=self.cursor, length=length):
             builder.add(offset, record)
             count += 1
             if len(builder) >= _BATCH:
-                self.apply(builder.take())
+                self.apply_batch(builder.take_batch())
                 self.cursor = offset + FRAME.size + len(record)
         if len(builder):
-            self.apply(builder.take())
+            self.apply_batch(builder.take_batch())
         self.cursor = length
         return count
 
-    def row_at(self, offset: int) -> OutcomeRow:
+    def outcome_at(self, offset: int) -> OutcomeRow:
         """Row of the outcome log at `offset`."""
         if self._outcomes < 0:
             self._outcomes = os.open(self._path, os.O_RDONLY)
-        return decode_record(self._path, _decode, record_at(self._outcomes, self._path, offset, self._readable))
+        return decode_record(self._path, _decode, read_record_at(self._outcomes, self._path, offset, self._readable))
 
     # -- queries
 
@@ -201,13 +201,13 @@ class PageTable(TableUpdater):
         """Column of all pages, read-only; `page_fields` lists the names."""
         return self.pages.column(name)
 
-    def take(self, name: str, rows: Rows) -> Column:
+    def read_cells(self, name: str, rows: Rows) -> Column:
         """Copy of some rows of a column."""
-        return self.pages.take(name, rows)
+        return self.pages.read_cells(name, rows)
 
-    def find(self, url: str) -> int | None:
+    def find_row(self, url: str) -> int | None:
         """Row of a URL, or None if it is unknown."""
-        row = int(self.index.find(np.array([key_of(url, self.key_seed)], np.uint64))[0])
+        row = int(self.index.find_rows(np.array([key_of(url, self.key_seed)], np.uint64))[0])
         return row if row >= 0 else None
 
     def hint_weights(self) -> NDArray[np.float64]:
@@ -216,29 +216,29 @@ class PageTable(TableUpdater):
 
     def beliefs(self, rows: Rows) -> NDArray[np.float32]:
         """Belief about the change rate of these pages, with dates where the host's dates count."""
-        belief = self.take("belief", rows)
-        counts = reliable_hosts(self.hosts)[self.take("host", rows)]
+        belief = self.read_cells("belief", rows)
+        counts = reliable_hosts(self.hosts)[self.read_cells("host", rows)]
         if counts.any():
-            belief[counts] = self.take("dated", rows[counts])
+            belief[counts] = self.read_cells("dated", rows[counts])
         return belief
 
-    def standing_rows(self, rows: Rows | None = None) -> Iterator[tuple[int, OutcomeRow]]:
+    def current_outcomes(self, rows: Rows | None = None) -> Iterator[tuple[int, OutcomeRow]]:
         """Yield number and standing row of these pages; None means all pages."""
         numbers = range(len(self)) if rows is None else rows.tolist()
         for number in numbers:
-            yield number, self.row_at(int(self.take("standing", np.array([number]))[0]))
+            yield number, self.outcome_at(int(self.read_cells("standing", np.array([number]))[0]))
 
     # -- updates
 
     def clear_in_flight(self, keep: Callable[[OutcomeRow], bool] = lambda row: False) -> int:
         """Mark lost polls as no longer in flight, except those to `keep`; return their number."""
         asked = np.flatnonzero(self.column("flags") & PageFlag.IN_FLIGHT)
-        lost = np.array([number for number, row in self.standing_rows(asked) if not keep(row)], np.int64)
+        lost = np.array([number for number, row in self.current_outcomes(asked) if not keep(row)], np.int64)
         self.clear_flag(lost, PageFlag.IN_FLIGHT)
-        self._count_arrived(lost)
+        self._count_answered_polls(lost)
         return len(lost)
 
-    def limit_times(self, now: float, round_began: float) -> None:
+    def cap_future_times(self, now: float, round_began: float) -> None:
         """Limit times in the future, noted while the clock was ahead, to `now`.
 
         In a resumed round, pages tried since `round_began` (the noted start; infinity for a new round)
@@ -251,15 +251,15 @@ class PageTable(TableUpdater):
                 limited = np.full(len(rows), now)
                 if name == "tried":
                     limited[times[rows] < round_began] = np.nextafter(now, 0.0)
-                self.pages.put(name, rows, limited)
+                self.pages.write_cells(name, rows, limited)
 
     def set_flag(self, rows: Rows, flag: PageFlag) -> None:
         """Set a flag of these pages."""
-        self.pages.put("flags", rows, self.take("flags", rows) | np.uint16(flag))
+        self.pages.write_cells("flags", rows, self.read_cells("flags", rows) | np.uint16(flag))
 
     def clear_flag(self, rows: Rows, flag: PageFlag) -> None:
         """Clear a flag of these pages."""
-        self.pages.put("flags", rows, self.take("flags", rows) & ~np.uint16(flag))
+        self.pages.write_cells("flags", rows, self.read_cells("flags", rows) & ~np.uint16(flag))
 
     def record_budget(self, budget: float | None, purse: BucketState) -> None:
         """Record the budget of the plan and the state of the token bucket, for readers of the table."""
@@ -275,20 +275,20 @@ def read_page_table(home: CrawlDir, last: Checkpoint | None, *, policy: PollingP
     All queries work; changes stay in memory; `close` closes the outcome log. Raises `MissingFile` if a
     running crawl has since deleted a file.
     """
-    named = sealed_policy(last)
+    named = checkpointed_policy(last)
     policy = policy or registry.create_policy(named)
     ledger = PageTable(home, last, policy=policy, named=named, onlooker=True)
-    ledger.catch_up(sealed_outcomes(last))
+    ledger.catch_up(sealed_outcome_bytes(last))
     return ledger
 
 
-def sealed_policy(last: Checkpoint | None) -> str:
+def checkpointed_policy(last: Checkpoint | None) -> str:
     """Name of the policy whose columns the table has."""
     if last is None or PAGE_TABLE not in last.parts:
         return DEFAULT_POLICY
-    return last.state(PAGE_TABLE, PageTableState).policy
+    return last.decode_part(PAGE_TABLE, PageTableState).policy
 
 
 def check_page_table(home: CrawlDir, last: Checkpoint) -> int:
     """Number of URLs in the checkpoint's page table; `DamagedFile` if its files are damaged."""
-    return len(read_tables(home / PAGE_TABLE, last.state(PAGE_TABLE, PageTableState).tables)["pages"])
+    return len(read_tables(home / PAGE_TABLE, last.decode_part(PAGE_TABLE, PageTableState).tables)["pages"])

@@ -13,7 +13,7 @@ from fieldmouse.refresh.columns import Rows
 from fieldmouse.refresh.page_table import PageTable
 from fieldmouse.types.outcome import ContentChange, OutcomeRow, Response
 from fieldmouse.types.reason import OutcomeKind
-from fieldmouse.types.request import Origin, Request, RequestKind
+from fieldmouse.types.request import EnteredBy, Request, RequestKind
 
 #: Reader of the response at a WARC file and offset; its body is still content-encoded.
 ReadResponse = Callable[[str, int], Response]
@@ -27,19 +27,19 @@ class PollRequestBuilder:
     def __init__(self, ledger: PageTable, read_answer: ReadResponse | None = None):
         self._ledger, self._read_answer = ledger, read_answer
 
-    def requests(self, rows: Rows) -> list[Request]:
+    def build_requests(self, rows: Rows) -> list[Request]:
         """Poll request for each of these pages."""
         ledger = self._ledger
-        columns = (ledger.take(name, rows).tolist() for name in ("standing", "newest", "flags"))
+        columns = (ledger.read_cells(name, rows).tolist() for name in ("standing", "newest", "flags"))
         return [
-            self._link(row, standing, newest, flags)
+            self._build_request(row, standing, newest, flags)
             for row, standing, newest, flags in zip(rows.tolist(), *columns, strict=True)
         ]
 
-    def _link(self, number: int, standing: int, newest: int, flags: int) -> Request:
-        row = held = self._ledger.row_at(standing)
+    def _build_request(self, number: int, standing: int, newest: int, flags: int) -> Request:
+        row = held = self._ledger.outcome_at(standing)
         etag, last_modified, memory = row.etag, row.last_modified, row.memory
-        latest = self._ledger.row_at(newest) if newest != standing else row
+        latest = self._ledger.outcome_at(newest) if newest != standing else row
         if row.kind is OutcomeKind.REFUSED:
             # The page left the search index: a 304 to the old copy's validators would not bring it back.
             held = latest if latest.kind in _COPIES else row
@@ -49,7 +49,7 @@ class PollRequestBuilder:
             etag, last_modified = latest.etag or etag, latest.last_modified or last_modified
             memory = latest.memory if latest.news is not ContentChange.NONE else memory
         if not (etag or last_modified) and row.kind is OutcomeKind.PAGE and not flags & PageFlag.NO_VALIDATORS:
-            etag, last_modified = self._from_archive(number, row)
+            etag, last_modified = self._archived_validators(number, row)
         return Request(
             row.url,
             row.depth,
@@ -58,7 +58,7 @@ class PollRequestBuilder:
             row.seen_at,
             etag=etag,
             last_modified=last_modified,
-            door=Origin.POLLED,
+            door=EnteredBy.POLLED,
             was=row.kind,
             digest=held.digest,
             simhash=held.simhash,
@@ -68,7 +68,7 @@ class PollRequestBuilder:
             why=row.reason,
         )
 
-    def _from_archive(self, number: int, row: OutcomeRow) -> tuple[str, str]:
+    def _archived_validators(self, number: int, row: OutcomeRow) -> tuple[str, str]:
         """Validators from the archive, for a row without any; if there are none, set `NO_VALIDATORS`."""
         etag = last_modified = ""
         if row.warc and self._read_answer is not None:

@@ -42,18 +42,18 @@ def pollable_pages(ledger: PageTable, open_hosts: Marks) -> Iterator[Rows]:
     """Pages that may be polled, a block at a time, given a mask of the hosts that may be polled."""
     for start in range(0, len(ledger), _BLOCK):
         rows = np.arange(start, min(start + _BLOCK, len(ledger)))
-        yield rows[(ledger.take("flags", rows) & _BUSY == 0) & open_hosts[ledger.take("host", rows)]]
+        yield rows[(ledger.read_cells("flags", rows) & _BUSY == 0) & open_hosts[ledger.read_cells("host", rows)]]
 
 
-def poll_waits(ledger: PageTable, rows: Rows, rates: Reals, trust: Reals) -> Reals:
+def poll_intervals(ledger: PageTable, rows: Rows, rates: Reals, trust: Reals) -> Reals:
     """Seconds between the last try of each page and its next poll; `trust` is the weight of hints by host."""
     wait = 1.0 / rates
-    never = ledger.take("polls", rows) == 0
+    never = ledger.read_cells("polls", rows) == 0
     # The keys are hashes: their top bits serve as random numbers.
-    part = (ledger.take("key", rows) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    part = (ledger.read_cells("key", rows) >> np.uint64(11)).astype(np.float64) * 2.0**-53
     wait = np.where(never, np.maximum(part, 1e-6) * wait, wait)
-    hinted = np.flatnonzero(ledger.take("flags", rows) & PageFlag.HINTED)
-    wait[hinted] *= 1.0 - trust[ledger.take("host", rows[hinted])]
+    hinted = np.flatnonzero(ledger.read_cells("flags", rows) & PageFlag.HINTED)
+    wait[hinted] *= 1.0 - trust[ledger.read_cells("host", rows[hinted])]
     return wait
 
 
@@ -72,10 +72,10 @@ class DueQueue:
         """Whether all queued pages were taken and more are due."""
         return self._cut and self._next >= len(self._pages)
 
-    def next_at(self) -> float:
+    def next_due_at(self) -> float:
         return self.until if self._next >= len(self._pages) else min(self.until, self._pages[self._next][2])
 
-    def take(self, now: float, most: int, asked: NDArray[np.int64], most_open: int) -> Rows:
+    def take_due_pages(self, now: float, most: int, asked: NDArray[np.int64], most_open: int) -> Rows:
         """Take at most `most` due pages; pages of a host with `most_open` polls in flight wait for the next
         scan."""
         chosen: list[int] = []
@@ -107,22 +107,22 @@ class DueCandidates:
         self._rows = np.concatenate([self._rows, rows])
         self._late, self._due = np.concatenate([self._late, late]), np.concatenate([self._due, due])
         if len(self._rows) > QUEUE_LIMIT:
-            self._keep(np.argpartition(-self._late, QUEUE_LIMIT)[:QUEUE_LIMIT])
+            self._retain(np.argpartition(-self._late, QUEUE_LIMIT)[:QUEUE_LIMIT])
             self._cut = True
 
-    def _keep(self, chosen: NDArray[np.intp]) -> None:
+    def _retain(self, chosen: NDArray[np.intp]) -> None:
         self._rows, self._late, self._due = self._rows[chosen], self._late[chosen], self._due[chosen]
 
-    def queue(self, ledger: PageTable, until: float, rest: float) -> DueQueue:
+    def build_queue(self, ledger: PageTable, until: float, rest: float) -> DueQueue:
         """Queue of the pages due before `until`.
 
         If there are none, the queue lasts until the first page is due, at most until `rest`.
         """
         first = float(self._due.min(initial=math.inf))
         until = until if first <= until else min(first, max(until, rest))
-        self._keep(np.flatnonzero(self._due <= until))
-        self._keep(np.lexsort((-self._late, self._due)))
-        return DueQueue(self._rows, ledger.take("host", self._rows), self._due, until, cut=self._cut)
+        self._retain(np.flatnonzero(self._due <= until))
+        self._retain(np.lexsort((-self._late, self._due)))
+        return DueQueue(self._rows, ledger.read_cells("host", self._rows), self._due, until, cut=self._cut)
 
 
 RETRY_INTERVAL = 7 * 86_400.0
@@ -188,15 +188,15 @@ class PollScheduler:
 
     def take_due(self, now: float, room: int) -> list[Request]:
         """Return at most `room` requests to poll now, most valuable first; the table marks them as asked."""
-        self._plan(now)
-        if self._signals is not None and self._signals.poll():
+        self._update_plan(now)
+        if self._signals is not None and self._signals.apply_and_read_next():
             self._line = EMPTY_QUEUE
         most = int(min(room, self._bucket.available(now)))
         links: list[Request] = []
         while len(links) < most:
             if now >= self._line.until or self._line.exhausted:
-                self._line = self._look_through(now)
-            rows = self._line.take(now, most - len(links), self._ledger.in_flight_by_host, self._most_open)
+                self._line = self._scan_for_due_pages(now)
+            rows = self._line.take_due_pages(now, most - len(links), self._ledger.in_flight_by_host, self._most_open)
             links += self.poll_now(rows)
             if not self._line.exhausted:
                 break
@@ -205,37 +205,37 @@ class PollScheduler:
 
     def poll_now(self, rows: Rows) -> list[Request]:
         """Return requests for these pages, due or not; the bucket goes into debt for them."""
-        links = self._polls.requests(rows)
+        links = self._polls.build_requests(rows)
         self._ledger.mark_in_flight(rows)
         self._bucket.spend(len(links))
         self._ledger.record_budget(self._budget, self._bucket.state)
         return links
 
-    def next_at(self, now: float) -> float | None:
+    def next_poll_at(self, now: float) -> float | None:
         """Time of the next useful call; None if no page will come due with the present table."""
         if self._planning is not None:
             return now + 0.1
-        if not len(self._ledger) or (self._since is not None and not self.remaining):
+        if not len(self._ledger) or (self._since is not None and not self.remaining_pages):
             return None
-        return max(self._line.next_at(), self._bucket.next_at(now))
+        return max(self._line.next_due_at(), self._bucket.next_token_at(now))
 
     @property
-    def remaining(self) -> int:
+    def remaining_pages(self) -> int:
         """In a round: number of pages still to be polled, including those in flight."""
         if self._since is not None and self._counted_at != self._ledger.cursor:
             present = self._ledger.column("flags") & PageFlag.ABSENT == 0
-            self._left = int(np.count_nonzero(self._untried(np.arange(len(present))) & present))
+            self._left = int(np.count_nonzero(self._untried_in_round(np.arange(len(present))) & present))
             self._counted_at = self._ledger.cursor
         return self._left
 
-    def can_poll(self) -> bool:
+    def has_pollable_page(self) -> bool:
         """In a round: whether a page still waits for its poll at a host that may take another poll."""
         if self._planning is not None:
             return True
         open_hosts = self._ledger.in_flight_by_host < self._most_open
-        return any(self._untried(rows).any() for rows in pollable_pages(self._ledger, open_hosts))
+        return any(self._untried_in_round(rows).any() for rows in pollable_pages(self._ledger, open_hosts))
 
-    def _untried(self, rows: Rows) -> Marks:
+    def _untried_in_round(self, rows: Rows) -> Marks:
         """In a round: mask of the pages not yet tried in this round.
 
         A page tried in this run counts as tried whatever the clock said: with a clock set back, all pages
@@ -243,11 +243,11 @@ class PollScheduler:
         """
         if len(self._ledger) > len(self._met):
             self._met = np.concatenate([self._met, self._ledger.column("tried")[len(self._met) :]])
-        tried = self._ledger.take("tried", rows)
+        tried = self._ledger.read_cells("tried", rows)
         untried: Marks = (tried < self._since) & (tried == self._met[rows])
         return untried
 
-    def rates(self) -> Reals:
+    def planned_rates(self) -> Reals:
         """Polls per second of each page by the newest plan; pages added since get the mean."""
         missing = len(self._ledger) - len(self._rates)
         if missing > 0:
@@ -257,7 +257,7 @@ class PollScheduler:
 
     # -- planning
 
-    def _plan(self, now: float) -> None:
+    def _update_plan(self, now: float) -> None:
         if self._planning is not None:
             if not self._planning.done():
                 return
@@ -270,21 +270,21 @@ class PollScheduler:
         if self._since is None and self._planned_from == self._ledger.cursor:
             return  # nothing was learned since: the plan would be the same
         self._planned_at, self._planned_from, self._planned_for = now, self._ledger.cursor, self._budget
-        plan = self._pays(now) if self._since is not None else self._paces()
+        plan = self._round_priority_job(now) if self._since is not None else self._rate_planning_job()
         if self._pool is not None:
             self._planning = self._pool.submit(plan)
         else:
             self._rates, self._line = plan(), EMPTY_QUEUE
 
-    def _paces(self) -> Callable[[], Reals]:
+    def _rate_planning_job(self) -> Callable[[], Reals]:
         """Planning job for the policy; it holds copies so that it can run in a thread."""
         ledger, policy, host_rate = self._ledger, self._policy, self._host_rate
         flags = ledger.column("flags")
         count, absent = len(flags), flags & PageFlag.ABSENT != 0
         odd = is_unplanned(flags) & ~absent
         planned = np.flatnonzero(~odd & ~absent)
-        belief, state = ledger.beliefs(planned), ledger.take("state", planned)
-        hosts = ledger.take("host", planned).astype(np.int64)
+        belief, state = ledger.beliefs(planned), ledger.read_cells("state", planned)
+        hosts = ledger.read_cells("host", planned).astype(np.int64)
         budget = self._budget
         if budget is None:
             budget = host_rate * len(ledger.hosts) if host_rate else float(count)
@@ -300,7 +300,7 @@ class PollScheduler:
 
         return plan
 
-    def _pays(self, now: float) -> Callable[[], Reals]:
+    def _round_priority_job(self, now: float) -> Callable[[], Reals]:
         """In a round: probability that each page has changed since the last poll; entries that are not pages
         come last.
 
@@ -318,9 +318,9 @@ class PollScheduler:
 
     # -- choosing
 
-    def _look_through(self, now: float) -> DueQueue:
+    def _scan_for_due_pages(self, now: float) -> DueQueue:
         """Queue of the pages that come due before the next scan, in the order in which they are asked."""
-        ledger, rates = self._ledger, self.rates()
+        ledger, rates = self._ledger, self.planned_rates()
         open_hosts, trust = ledger.in_flight_by_host < self._most_open, ledger.hint_weights()
         until = now + max(1.0, len(rates) * 1e-5)
         # A host with enough polls in flight may answer at any moment, without notification.
@@ -328,12 +328,12 @@ class PollScheduler:
         found = DueCandidates()
         for rows in pollable_pages(ledger, open_hosts):
             if self._since is not None:
-                rows = rows[self._untried(rows)]
+                rows = rows[self._untried_in_round(rows)]
                 found.add(rows, rates[rows], np.full(len(rows), now))
             else:
                 rows = rows[rates[rows] > 0]
-                wait, passed = poll_waits(ledger, rows, rates[rows], trust), now - ledger.take("tried", rows)
+                wait, passed = poll_intervals(ledger, rows, rates[rows], trust), now - ledger.read_cells("tried", rows)
                 soon = np.flatnonzero(wait - passed <= max(until, rest) - now)
                 wait, passed = wait[soon], passed[soon]
                 found.add(rows[soon], passed / wait, now + np.maximum(wait - passed, 0.0))
-        return found.queue(ledger, until, rest)
+        return found.build_queue(ledger, until, rest)

@@ -105,10 +105,10 @@ def count_dates(hosts: ColumnTable, numbers: Rows, told: DateEvidence) -> None:
     if not len(counted):
         return
     some, place = np.unique(numbers[counted], return_inverse=True)
-    counts = hosts.take("dates", some).astype(np.float64)
+    counts = hosts.read_cells("dates", some).astype(np.float64)
     np.add.at(counts, (place, told.wrong[counted].astype(np.intp)), 1.0)
     counts *= np.minimum(1.0, _MOST / counts.sum(axis=1, keepdims=True))
-    hosts.put("dates", some, counts)
+    hosts.write_cells("dates", some, counts)
 
 
 def reliable_hosts(hosts: ColumnTable) -> Marks:

@@ -46,14 +46,14 @@ class HintReader:
         self._seen = -1  # length of the outcome log that was applied when there was nothing to read
         self._reading: tuple[int, Future[ChangeHints]] | None = None
 
-    def poll(self) -> bool:
+    def apply_and_read_next(self) -> bool:
         """Apply the finished result and start the next read; return whether pages were hinted."""
         if self._reading is not None:
             number, future = self._reading
             if not future.done():
                 return False
             self._reading = None
-            return self._take(number, future.result())
+            return self._apply_hints(number, future.result())
         if self._seen == self._ledger.cursor:
             return False
         unread = np.flatnonzero(self._ledger.column("flags") & PageFlag.UNREAD)
@@ -61,22 +61,22 @@ class HintReader:
             self._seen = self._ledger.cursor
             return False
         number = int(unread[0])
-        row = self._ledger.row_at(int(self._ledger.take("standing", unread[:1])[0]))
+        row = self._ledger.outcome_at(int(self._ledger.read_cells("standing", unread[:1])[0]))
         job = partial(read_hints, row, self._read_answer, self._ledger.key_seed)
         if self._pool is None:
-            return self._take(number, job())
+            return self._apply_hints(number, job())
         self._reading = number, self._pool.submit(job)
         return False
 
-    def _take(self, number: int, hints: ChangeHints) -> bool:
+    def _apply_hints(self, number: int, hints: ChangeHints) -> bool:
         ledger = self._ledger
         ledger.clear_flag(np.array([number]), PageFlag.UNREAD)
-        rows = ledger.index.find(hints.keys)
+        rows = ledger.index.find_rows(hints.keys)
         told = np.zeros(len(ledger))
         known = rows >= 0
         np.maximum.at(told, rows[known], hints.changed_at[known])
         rows = np.unique(rows[known])
-        looked, flags = ledger.take("looked", rows), ledger.take("flags", rows)
+        looked, flags = ledger.read_cells("looked", rows), ledger.read_cells("flags", rows)
         rows = rows[(looked > 0) & (told[rows] > looked) & ~is_unplanned(flags)]
         ledger.set_flag(rows, PageFlag.HINTED)
         return len(rows) > 0

@@ -16,15 +16,15 @@ import msgspec
 import numpy as np
 
 from fieldmouse.errors import DamagedFile, MissingFile
-from fieldmouse.refresh.columns import Column, ColumnTable, Field, Rows
-from fieldmouse.storage.log import Log, SupersededFiles, decode_record, delete_unnamed, records
+from fieldmouse.refresh.columns import Column, ColumnSpec, ColumnTable, Rows
+from fieldmouse.storage.log import Log, SupersededFiles, decode_record, delete_unnamed_files, read_records
 
 _REWRITE_AT = 1 << 20
 _ROWS_AT_ONCE = 4096
 _ALIGNED = 64
 
 Tables = Mapping[str, ColumnTable]
-Layout = dict[str, list[Field]]
+Layout = dict[str, list[ColumnSpec]]
 
 
 class ChangedRows(msgspec.Struct, frozen=True, array_like=True):
@@ -61,17 +61,17 @@ class TableFiles:
         """Truncate and delete everything written after the checkpoint."""
         kept = {snapshot_file(self._state.serial), log_file(self._state.serial)}
         for pattern in ("pages-*.columns", "pages-*.log"):
-            delete_unnamed(self._directory, pattern, kept)
+            delete_unnamed_files(self._directory, pattern, kept)
         self._log.begin()
 
     def seal(self, tables: Tables) -> tuple[TablesState, list[Path]]:
         """Write the changed rows. If the snapshot is rewritten, `tables` are mapped to the new one."""
         layout = {name: list(table.fields) for name, table in tables.items()}
-        changed = {name: table.take_changed() for name, table in tables.items()}
-        held = sum(_bytes(layout[name], rows) for name, rows in self._state.rows.items())
-        coming = sum(_bytes(layout[name], len(rows)) for name, rows in changed.items())
+        changed = {name: table.take_changed_rows() for name, table in tables.items()}
+        held = sum(_logged_bytes(layout[name], rows) for name, rows in self._state.rows.items())
+        coming = sum(_logged_bytes(layout[name], len(rows)) for name, rows in changed.items())
         if layout != self._state.layout or self._log.length + coming > _REWRITE_AT + held:
-            self._rewrite(tables, layout)
+            self._rewrite_snapshot(tables, layout)
         else:
             for name, rows in changed.items():
                 self._append_rows(name, tables[name], rows)
@@ -85,16 +85,16 @@ class TableFiles:
     def _append_rows(self, name: str, table: ColumnTable, changed: Rows) -> None:
         for start in range(0, len(changed), _ROWS_AT_ONCE):
             rows = changed[start : start + _ROWS_AT_ONCE]
-            columns = [table.take(field.name, rows).tobytes() for field in table.fields]
+            columns = [table.read_cells(field.name, rows).tobytes() for field in table.fields]
             self._log.append(_encode(ChangedRows(name, rows.astype("<u4").tobytes(), columns)))
 
-    def _rewrite(self, tables: Tables, layout: Layout) -> None:
+    def _rewrite_snapshot(self, tables: Tables, layout: Layout) -> None:
         old = self._state.serial
         self._superseded.add((self._directory / log_file(old), self._directory / snapshot_file(old)))
         self._log.close()
         path = self._directory / snapshot_file(old + 1)
         with path.open("wb") as file:
-            sums = [_write(file, table.column(f.name)) for table in tables.values() for f in table.fields]
+            sums = [_write_column(file, table.column(f.name)) for table in tables.values() for f in table.fields]
         rows = {name: len(table) for name, table in tables.items()}
         self._state = TablesState(layout, old + 1, 0, rows, sums)
         self._log = Log(self._directory / log_file(old + 1))
@@ -112,7 +112,7 @@ def read_tables(directory: Path, state: TablesState) -> dict[str, ColumnTable]:
     """Read the tables at a state; changes nothing."""
     tables = _read_snapshot(directory, state)
     path = directory / log_file(state.serial)
-    for offset, record in records(path, length=state.length):
+    for offset, record in read_records(path, length=state.length):
         change = decode_record(path, _decode, record)
         table = tables[change.table]
         rows = np.frombuffer(change.rows, "<u4").astype(np.int64)
@@ -120,11 +120,11 @@ def read_tables(directory: Path, state: TablesState) -> dict[str, ColumnTable]:
             table.add_rows(int(rows[-1]) + 1 - len(table))
         for field, column in zip(table.fields, change.columns, strict=True):
             values = np.frombuffer(column, field.kind)
-            if len(column) != len(rows) * field.bytes:
+            if len(column) != len(rows) * field.bytes_per_row:
                 raise DamagedFile(path, f"the record at byte {offset} is of other columns")
-            table.put(field.name, rows, values.reshape(field.shape(len(rows))))
+            table.write_cells(field.name, rows, values.reshape(field.shape(len(rows))))
     for table in tables.values():
-        table.take_changed()
+        table.take_changed_rows()
     return tables
 
 
@@ -146,12 +146,12 @@ def _map_snapshot(directory: Path, state: TablesState) -> dict[str, dict[str, Co
     for name, fields in state.layout.items():
         held = mapped[name] = {}
         for field in fields:
-            column = held[field.name] = _map(path, field.kind, position, field.shape(state.rows[name]))
+            column = held[field.name] = _map_column(path, field.kind, position, field.shape(state.rows[name]))
             position += _padded(column.nbytes)
     return mapped
 
 
-def _map(path: Path, kind: str, position: int, shape: tuple[int, ...]) -> Column:
+def _map_column(path: Path, kind: str, position: int, shape: tuple[int, ...]) -> Column:
     """Map a column of the file; changes stay in memory."""
     wanted = int(np.prod(shape)) * np.dtype(kind).itemsize
     try:
@@ -165,7 +165,7 @@ def _map(path: Path, kind: str, position: int, shape: tuple[int, ...]) -> Column
         raise MissingFile(path) from None
 
 
-def _write(file: BinaryIO, column: Column) -> int:
+def _write_column(file: BinaryIO, column: Column) -> int:
     whole = _buffer(np.ascontiguousarray(column))
     file.write(whole)
     file.write(bytes(_padded(len(whole)) - len(whole)))
@@ -180,8 +180,8 @@ def _padded(size: int) -> int:
     return -(-size // _ALIGNED) * _ALIGNED
 
 
-def _bytes(fields: list[Field], rows: int) -> int:
-    return rows * (4 + sum(field.bytes for field in fields))
+def _logged_bytes(fields: list[ColumnSpec], rows: int) -> int:
+    return rows * (4 + sum(field.bytes_per_row for field in fields))
 
 
 def snapshot_file(serial: int) -> str:

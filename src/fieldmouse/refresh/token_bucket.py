@@ -35,14 +35,14 @@ class TokenBucket:
     """
 
     def __init__(self, rate: float | None, purse: BucketState):
-        self.rate, self.capacity = rate, _most(rate)
+        self.rate, self.capacity = rate, _capacity_of(rate)
         owed = max(1.0, rate * _OWED) if rate is not None else 0.0
         self._tokens, self._at = max(min(purse.tokens, self.capacity), -owed), purse.at
 
     def set_rate(self, rate: float, now: float) -> None:
         """Change the rate; saved tokens stay, up to the new capacity."""
         self.available(now)
-        self.rate, self.capacity = rate, _most(rate)
+        self.rate, self.capacity = rate, _capacity_of(rate)
         self._tokens = min(self._tokens, self.capacity)
 
     @property
@@ -64,12 +64,12 @@ class TokenBucket:
         if self.rate is not None:
             self._tokens -= number
 
-    def next_at(self, now: float) -> float:
+    def next_token_at(self, now: float) -> float:
         """Time at which the next token is available; infinity if the rate is 0."""
         if self.rate is None or self.available(now) >= 1:
             return now
         return now + (1.0 - self._tokens) / self.rate if self.rate else math.inf
 
 
-def _most(rate: float | None) -> float:
+def _capacity_of(rate: float | None) -> float:
     return max(1.0, rate * _BURST) if rate is not None else math.inf

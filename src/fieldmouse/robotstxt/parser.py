@@ -66,10 +66,10 @@ def normalize_octets(text: str) -> str:
     >>> normalize_octets("/a%7eb%2f*\xff")
     '/a~b%2F%2A%FF'
     """
-    return text if _is_plain(text) else _replace_octets(_normalized, text)
+    return text if _is_plain(text) else _replace_octets(_normalize_octet, text)
 
 
-def _normalized(match: re.Match[str]) -> str:
+def _normalize_octet(match: re.Match[str]) -> str:
     code = match[1]
     character = match[0] if code is None else chr(int(code, 16))
     return character if character in _SAME else f"%{ord(character):02X}"
@@ -102,9 +102,9 @@ class PathRule(NamedTuple):
         return cls(tuple(parts), anchored, allow, length, shortest)
 
     def __str__(self) -> str:
-        return self._line("*".join(self.parts))
+        return self._format_line("*".join(self.parts))
 
-    def _line(self, pattern: str) -> str:
+    def _format_line(self, pattern: str) -> str:
         """Return a line that parses to this rule; a dollar that is not an anchor may not end it."""
         if not self.anchored and pattern.endswith("$"):
             pattern = f"{pattern[:-1]}%24"
@@ -119,10 +119,10 @@ class PathRule(NamedTuple):
         if len(self.parts) == 1:
             return str(self)
         more = self.length - self.shortest - self.anchored - (len(self.parts) - 1)
-        return self._line(self.parts[0] + "*" * more + "".join("*" + part for part in self.parts[1:]))
+        return self._format_line(self.parts[0] + "*" * more + "".join("*" + part for part in self.parts[1:]))
 
 
-def parts_match(parts: tuple[str, ...], anchored: bool, path: str, room: int) -> tuple[bool, int]:
+def match_parts(parts: tuple[str, ...], anchored: bool, path: str, room: int) -> tuple[bool, int]:
     """Tell whether a path that begins with the first of `parts` matches all, and how many were tried.
 
     The leftmost match of each part is as good as any: it leaves the most text to the others. After `room`
@@ -171,7 +171,7 @@ class RuleSet:
                 outer = self._within[outer]
             self._within.append(outer)
 
-    def lines(self) -> list[str] | None:
+    def rule_lines(self) -> list[str] | None:
         """Return the rules as lines of a robots.txt; None if some were dropped as too long."""
         return None if self._dropped else [rule.to_line() for rules in self._behind for rule in rules]
 
@@ -201,7 +201,7 @@ class RuleSet:
                         hit = not anchored or shortest == size
                         steps += 1
                     else:
-                        hit, tried = parts_match(parts, anchored, path, (work - steps) // stride)
+                        hit, tried = match_parts(parts, anchored, path, (work - steps) // stride)
                         steps += stride * tried
                     if hit:
                         best, most = rule, length
@@ -291,7 +291,7 @@ class RobotsTxt:
         >>> RobotsTxt.parse(b"User-agent: *\nDisallow: /private", "fieldmouse").to_bytes()
         b'User-agent: *\nDisallow: /private\n'
         """
-        rules = self._book.lines()
+        rules = self._book.rule_lines()
         if rules is None:
             return b""
         delay = [] if self.crawl_delay is None else [f"Crawl-delay: {self.crawl_delay}"]
@@ -320,7 +320,7 @@ RobotsTxt.ALLOW_ALL = RobotsTxt(RuleSet([]))
 RobotsTxt.DENY_ALL = RobotsTxt(RuleSet([PathRule.parse("/", allow=False)]))
 
 
-class _Group:
+class _RuleGroup:
     """The rules and the delay for us, or for all crawlers."""
 
     def __init__(self) -> None:
@@ -329,9 +329,9 @@ class _Group:
 
 
 def _parse_lines(text: bytes, product: str) -> RobotsTxt:
-    ours, everybodys = _Group(), _Group()
+    ours, everybodys = _RuleGroup(), _RuleGroup()
     are_we_named = names_may_follow = False
-    current: set[_Group] = set()  # those that the lines of the current group apply to
+    current: set[_RuleGroup] = set()  # those that the lines of the current group apply to
     sitemaps: dict[str, None] = {}
     for line in text.splitlines():  # of bytes: only CR, LF or CRLF end a line
         line = line.partition(b"#")[0]
@@ -349,24 +349,24 @@ def _parse_lines(text: bytes, product: str) -> RobotsTxt:
                 are_we_named = True
                 current.add(ours)
         elif kind == "sitemap":
-            if len(sitemaps) < MAX_SITEMAPS and (url := _stripped(value).decode("utf-8", "replace")):
+            if len(sitemaps) < MAX_SITEMAPS and (url := _strip_whitespace(value).decode("utf-8", "replace")):
                 sitemaps[url] = None
         elif kind == "delay":
-            seconds = _seconds(_stripped(value).decode("latin-1"))
+            seconds = _parse_delay(_strip_whitespace(value).decode("latin-1"))
             if seconds is not None:
                 for group in current:
                     group.delay = max(seconds, group.delay or 0.0)  # the longest of several counts
         else:
             names_may_follow = False
-            rules = _path_rules(value, kind == "allow") if current else []
+            rules = _parse_path_rules(value, kind == "allow") if current else []
             for group in current:
                 group.rules += rules
     chosen = ours if are_we_named else everybodys
     return RobotsTxt(RuleSet(chosen.rules), chosen.delay, tuple(sitemaps))
 
 
-def _path_rules(value: bytes, allow: bool) -> list[PathRule | None]:
-    pattern = _stripped(value).decode("latin-1")
+def _parse_path_rules(value: bytes, allow: bool) -> list[PathRule | None]:
+    pattern = _strip_whitespace(value).decode("latin-1")
     rules = [PathRule.parse(pattern, allow)]
     directory, slash, page = pattern.rpartition("/")
     if allow and slash and page.startswith("index.htm"):
@@ -375,14 +375,14 @@ def _path_rules(value: bytes, allow: bool) -> list[PathRule | None]:
     return rules
 
 
-def _stripped(value: bytes) -> bytes:
+def _strip_whitespace(value: bytes) -> bytes:
     """Strip white space from both ends, including that of Unicode."""
     if value.isascii():
         return value.strip()
     return value.decode("utf-8", "surrogateescape").strip().encode("utf-8", "surrogateescape")
 
 
-def _seconds(text: str) -> float | None:
+def _parse_delay(text: str) -> float | None:
     try:
         seconds = float(text)
     except ValueError:
@@ -439,7 +439,7 @@ def cache_seconds(answer: Response | Failed) -> float:
     return DAY if fresh is None else min(DAY, max(HOUR, fresh))
 
 
-def _memory(rules: RobotsTxt | bytes) -> int:
+def _memory_size(rules: RobotsTxt | bytes) -> int:
     return len(rules) if isinstance(rules, bytes) else rules.size
 
 
@@ -454,26 +454,26 @@ class RobotsTxtCache:
 
     def get(self, host: Host) -> RobotsTxt | None:
         """Rules of a host. `get_or_parse` does not block: use it for a long robots.txt from another agent."""
-        rules = self._current(host)
+        rules = self._unexpired(host)
         if isinstance(rules, bytes):
             return self._store_parsed(host, rules, RobotsTxt.parse(rules, self._product))
         return rules
 
     async def get_or_parse(self, host: Host) -> RobotsTxt | None:
         """The rules; a long robots.txt from another agent is parsed in a thread on first use."""
-        rules = self._current(host)
+        rules = self._unexpired(host)
         if isinstance(rules, bytes):
             parsed = await asyncio.to_thread(RobotsTxt.parse, rules, self._product)
             return self._store_parsed(host, rules, parsed)
         return rules
 
-    def _current(self, host: Host) -> RobotsTxt | bytes | None:
+    def _unexpired(self, host: Host) -> RobotsTxt | bytes | None:
         entry = self._known.get(host)
         if entry is None:
             return None
         rules, until = entry
         if self._clock.now() >= until:
-            self._forget(host)
+            self._evict(host)
             return None
         self._known.move_to_end(host)
         return rules
@@ -489,7 +489,7 @@ class RobotsTxtCache:
 
     def export_host(self, host: Host) -> tuple[bytes, float]:
         """The robots.txt of a host that moves to another crawl, and the time until which it is valid."""
-        rules = self._current(host)
+        rules = self._unexpired(host)
         if rules is None:
             return b"", 0.0
         return rules if isinstance(rules, bytes) else rules.to_bytes(), self._known[host][1]
@@ -504,16 +504,16 @@ class RobotsTxtCache:
 
     def put(self, host: Host, rules: RobotsTxt | bytes, seconds: float) -> None:
         if host in self._known:
-            self._forget(host)
+            self._evict(host)
         self._known[host] = (rules, self._clock.now() + seconds)
-        self._held += _memory(rules)
+        self._held += _memory_size(rules)
         while len(self._known) > self._size:
-            self._forget(next(iter(self._known)))
+            self._evict(next(iter(self._known)))
         while self._held > self._memory and len(self._known) > 1:
-            self._forget(max(self._known, key=lambda known: _memory(self._known[known][0])))
+            self._evict(max(self._known, key=lambda known: _memory_size(self._known[known][0])))
 
-    def _forget(self, host: Host) -> None:
-        self._held -= _memory(self._known.pop(host)[0])
+    def _evict(self, host: Host) -> None:
+        self._held -= _memory_size(self._known.pop(host)[0])
 
     async def parse_response(
         self, answer: Response | Failed, url: Url, hops: int

@@ -32,7 +32,7 @@ import numpy as np
 import tantivy
 
 from fieldmouse.errors import CrawlDirError, shell_quoted
-from fieldmouse.search.index import has_columns, panics_as_errors, version_query
+from fieldmouse.search.index import has_key_columns, panics_as_errors, version_query
 from fieldmouse.search.snapshot import META, IndexSnapshots, read_meta, readable_view
 from fieldmouse.search.versions import (
     Uint64Array,
@@ -47,7 +47,7 @@ from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.url import key_of
 
 
-class Generation:
+class IndexGeneration:
     """One generation of one shard, as of its opening."""
 
     def __init__(self, directory: Path, path: Path):
@@ -59,7 +59,7 @@ class Generation:
             self.index = tantivy.Index.open(str(self._resources.enter_context(readable_view(path))))
             self.index.reload()
             self.searcher = self.index.searcher()
-            self._columns = has_columns(self.index.schema)
+            self._columns = has_key_columns(self.index.schema)
 
     @contextmanager
     def read_errors(self) -> Iterator[None]:
@@ -79,25 +79,27 @@ class Generation:
 
     def version_number(self, address: tantivy.DocAddress) -> int:
         """The version number of a document; the greater is the newer."""
-        _, (batch,) = keys_and_batches(self.searcher, [address], columns=self._columns, key_seed=lambda: 0)
+        _, (batch,) = document_keys_and_batches(self.searcher, [address], columns=self._columns, key_seed=lambda: 0)
         return version_number(batch, self.shard)
 
     def _key_seed(self) -> int:
         return CrawlDir.open(self.directory).identity.key_seed
 
-    def are_newest(self, addresses: Sequence[tantivy.DocAddress], copies: VersionView) -> list[bool]:
+    def are_newest_versions(self, addresses: Sequence[tantivy.DocAddress], copies: VersionView) -> list[bool]:
         """For each document, whether it is the newest version of its page."""
         if not copies.has_entries or not addresses:
             return [True] * len(addresses)
-        keys, batches = keys_and_batches(self.searcher, addresses, columns=self._columns, key_seed=self._key_seed)
+        keys, batches = document_keys_and_batches(
+            self.searcher, addresses, columns=self._columns, key_seed=self._key_seed
+        )
         newest = copies.newest_versions(keys.tolist()) <= version_numbers(batches, self.shard)
         return [bool(is_newest) for is_newest in newest]
 
-    def url(self, address: tantivy.DocAddress) -> str:
-        return field_text(self.searcher.doc(address), "url")
+    def url_of_document(self, address: tantivy.DocAddress) -> str:
+        return document_field_text(self.searcher.doc(address), "url")
 
 
-def keys_and_batches(
+def document_keys_and_batches(
     searcher: tantivy.Searcher, addresses: Sequence[tantivy.DocAddress], *, columns: bool, key_seed: Callable[[], int]
 ) -> tuple[Uint64Array, list[int]]:
     """The keys and the batches of documents."""
@@ -106,26 +108,26 @@ def keys_and_batches(
         keys, batches = ([int(value or 0) for value in values] for values in fields)
     else:  # written by an older fieldmouse, which fetched no page twice; later versions are newer
         seed = key_seed()
-        keys = [key_of(field_text(searcher.doc(address), "url"), seed) for address in addresses]
+        keys = [key_of(document_field_text(searcher.doc(address), "url"), seed) for address in addresses]
         batches = [0] * len(addresses)
     return np.array(keys, np.uint64), batches
 
 
-def all_addresses(searcher: tantivy.Searcher) -> list[tantivy.DocAddress]:
+def all_doc_addresses(searcher: tantivy.Searcher) -> list[tantivy.DocAddress]:
     """The addresses of all documents."""
     hits = searcher.search(tantivy.Query.all_query(), limit=max(1, searcher.num_docs), count=False).hits
     return [address for _, address in hits]
 
 
 @contextmanager
-def open_generations(directory: Path) -> Iterator[tuple[list[Generation], VersionView]]:
+def open_generations(directory: Path) -> Iterator[tuple[list[IndexGeneration], VersionView]]:
     """Open all generations of the crawl in `directory`, and its version table."""
     # Table first: a version that becomes old in between is still there, and so is the newer one.
     copies = VersionView(directory / "index")
-    generations: list[Generation] = []
+    generations: list[IndexGeneration] = []
     try:
         paths = sorted((directory / "index").glob("shard-*/*"))
-        generations.extend(Generation(directory, path) for path in paths if tantivy.Index.exists(str(path)))
+        generations.extend(IndexGeneration(directory, path) for path in paths if tantivy.Index.exists(str(path)))
         yield generations, copies
     finally:
         for generation in generations:
@@ -133,7 +135,7 @@ def open_generations(directory: Path) -> Iterator[tuple[list[Generation], Versio
         copies.close()
 
 
-def field_text(document: tantivy.Document, field: str) -> str:
+def document_field_text(document: tantivy.Document, field: str) -> str:
     value = document.get_first(field)
     if value is None:
         return ""
@@ -150,11 +152,13 @@ _HEAP = 15 << 20  # bytes; the minimum that tantivy accepts
 def delete_replaced_versions(path: Path, shard: int, copies: VersionTable) -> int:
     """Delete the old versions from a finished generation if they are enough; return the number deleted."""
     index = tantivy.Index.open(str(path))
-    if not has_columns(index.schema):
+    if not has_key_columns(index.schema):
         return 0
     index.reload()
     searcher = index.searcher()
-    page_keys, batches = keys_and_batches(searcher, all_addresses(searcher), columns=True, key_seed=lambda: 0)
+    page_keys, batches = document_keys_and_batches(
+        searcher, all_doc_addresses(searcher), columns=True, key_seed=lambda: 0
+    )
     keys: list[int] = page_keys.tolist()
     old = copies.newest_versions(keys) > version_numbers(batches, shard)
     count = int(np.count_nonzero(old))
@@ -176,7 +180,7 @@ def delete_replaced_versions(path: Path, shard: int, copies: VersionTable) -> in
     return count
 
 
-class ShardReplacements:
+class DocumentReplacements:
     """Log of the pages of one shard that were fetched again or are gone, and deletion of their old documents."""
 
     def __init__(self, directory: Path, shard: int, state: ShardState):
@@ -192,21 +196,21 @@ class ShardReplacements:
         self._in_batch: set[int] = set()  # pages with a document in the current batch
         self._lengths: dict[int, int] = {}  # length of the log by batch, for batches not committed yet
 
-    def note_document(self, key: int) -> None:
+    def add_batch_document(self, key: int) -> None:
         """Note that the current batch has a document of this page."""
         self._in_batch.add(key)
 
     def log_replacement(self, key: int, batch: int, *, present: bool) -> bool:
         """Log that a page was fetched again or is gone; True if this batch has a document to delete."""
-        self._log.note(key, version_number(batch, self._shard, present=present))
+        self._log.set_newest_version(key, version_number(batch, self._shard, present=present))
         replaced = key in self._in_batch
         self._in_batch.discard(key)
         return replaced
 
-    def seal(self, batch: int) -> int:
+    def make_durable(self, batch: int) -> int:
         """Make the log durable; return its length as of `batch`."""
         self._in_batch.clear()
-        self._lengths[batch] = self._log.seal()
+        self._lengths[batch] = self._log.make_durable()
         return self._lengths[batch]
 
     def committed(self, batch: int, finished: int) -> None:
@@ -215,15 +219,15 @@ class ShardReplacements:
         self._lengths = {sealed: length for sealed, length in self._lengths.items() if sealed > batch}
         if length:
             self._credit += self._copies.apply_log(length) * DOCUMENTS_PER_REPLACEMENT
-        self._clean_generations(finished)
+        self._delete_old_versions(finished)
 
-    def _clean_generations(self, finished: int) -> None:
+    def _delete_old_versions(self, finished: int) -> None:
         """Examine as many of the `finished` generations as the credit allows."""
         examined = 0
         for _ in range(finished if self._credit else 0):
             path = self._generations / f"{self._next_generation % finished:05}"
             meta = read_meta(path / META)
-            size = meta.documents if meta is not None else 0
+            size = meta.document_count if meta is not None else 0
             if size > self._credit or examined >= _MAX_GENERATIONS:
                 break
             self._next_generation = (self._next_generation + 1) % finished

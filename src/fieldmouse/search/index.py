@@ -126,7 +126,7 @@ def known_schemas() -> list[tantivy.Schema]:
     return [document_schema(store_text, *age) for age in ages for store_text in (True, False)]
 
 
-def has_columns(shape: tantivy.Schema) -> bool:
+def has_key_columns(shape: tantivy.Schema) -> bool:
     """Whether key and batch are columns, readable for many documents at once; not so in older crawls."""
     return shape in (document_schema(), document_schema(store_text=False))
 
@@ -135,9 +135,9 @@ def verify_index(directory: Path, shard: int, state: ShardState) -> None:
     """Raise `DamagedFile` unless the index of this shard can be restored to `state`; changes nothing."""
     # A generation without pages is recreated, so none of its files have to exist.
     for number in range(state.generation + bool(state.generation_bytes)):
-        path = _generation(directory, shard, number)
+        path = _generation_path(directory, shard, number)
         last = number == state.generation
-        listed = IndexSnapshots(path).list_to_open(state.batch if last else None)
+        listed = IndexSnapshots(path).file_list_to_open(state.batch if last else None)
         kept = listed.parent.name == KEPT
         meta = read_meta(listed)
         if meta is None:
@@ -151,7 +151,7 @@ def verify_index(directory: Path, shard: int, state: ShardState) -> None:
                 raise DamagedFile(path, flaw)
 
 
-class TextIndex:
+class IndexWriter:
     """Writer of the index; added documents are durable after `commit`."""
 
     @panics_as_errors()
@@ -169,7 +169,7 @@ class TextIndex:
                     IndexSnapshots(path).undo_interrupted_deletion()
                 elif int(path.name) > state.generation or not state.generation_bytes:
                     shutil.rmtree(path)
-        snapshots = IndexSnapshots(self._path)
+        snapshots = IndexSnapshots(self._generation_directory)
         restored = snapshots.restore(state.batch)
         if not restored:
             snapshots.delete_unlisted_files()
@@ -182,11 +182,11 @@ class TextIndex:
         self.keep_snapshot(state.batch)
 
     @property
-    def _path(self) -> Path:
-        return _generation(self._directory, self._shard, self.generation)
+    def _generation_directory(self) -> Path:
+        return _generation_path(self._directory, self._shard, self.generation)
 
     def _open(self) -> None:
-        path = self._path
+        path = self._generation_directory
         path.mkdir(exist_ok=True)
         self._snapshots = IndexSnapshots(path)
         self._outdated = False
@@ -217,16 +217,16 @@ class TextIndex:
             self._writer.delete_documents_by_query(query)
             self._writer.commit()
 
-    def add(self, *, url: str, key: int, title: str, text: str, batch: int, canonical: str) -> None:
+    def add_document(self, *, url: str, key: int, title: str, text: str, batch: int, canonical: str) -> None:
         # Any document is accepted; only the writer's disk can fail.
-        with storage_errors(self._path, ValueError), panics_as_errors():
-            self._writer.add_document(_document(url, key, title, text, batch, canonical))
+        with storage_errors(self._generation_directory, ValueError), panics_as_errors():
+            self._writer.add_document(_build_document(url, key, title, text, batch, canonical))
         self._unsaved = True
         self.bytes += len(text) + len(url) + len(title)
 
     def delete_version(self, key: int, batch: int) -> None:
         """Delete this batch's version of a page. Older versions stay, because the batch may be undone."""
-        with storage_errors(self._path, ValueError), panics_as_errors():
+        with storage_errors(self._generation_directory, ValueError), panics_as_errors():
             self._writer.delete_documents_by_query(version_query(self._schema, key, batch))
         self._unsaved = True
 
@@ -244,7 +244,7 @@ class TextIndex:
         """Finish this generation, whose documents are committed, and open the next, empty one."""
         self._writer.wait_merging_threads()
         # tantivy does not sync the directory after renaming its newest list.
-        sync_directory(self._path)
+        sync_directory(self._generation_directory)
         self.generation += 1
         self.bytes = 0
         self._open()
@@ -254,14 +254,14 @@ class TextIndex:
         self._kept_batch: int | None = batch
         if not self._snapshots.save(batch):
             self._kept_batch = None
-            sync_directory(self._path)
+            sync_directory(self._generation_directory)
 
     def delete_snapshots_before(self, batch: int) -> None:
         """Delete the snapshots older than `batch`, which is committed."""
         self._committed = batch
-        self._snapshots.drop_before(batch)
+        self._snapshots.drop_snapshots_before(batch)
         if self.generation:
-            shutil.rmtree(_generation(self._directory, self._shard, self.generation - 1) / KEPT, True)
+            shutil.rmtree(_generation_path(self._directory, self._shard, self.generation - 1) / KEPT, True)
 
     @panics_as_errors()
     def finish(self) -> None:
@@ -271,9 +271,9 @@ class TextIndex:
         if self._kept_batch is not None and not self._unsaved:
             # The merged files hold the same documents; keep them for the next process that opens the index.
             self._snapshots.save(self._kept_batch)
-            self._snapshots.drop_before(self._committed)
+            self._snapshots.drop_snapshots_before(self._committed)
         self._snapshots.delete_unlisted_files()
-        sync_directory(self._path)
+        sync_directory(self._generation_directory)
 
     def close(self) -> None:
         """Close the index: its writer's threads neither merge nor delete afterwards."""
@@ -283,7 +283,7 @@ class TextIndex:
                 self._writer.wait_merging_threads()
 
 
-def _document(url: str, key: int, title: str, text: str, batch: int, canonical: str = "") -> tantivy.Document:
+def _build_document(url: str, key: int, title: str, text: str, batch: int, canonical: str = "") -> tantivy.Document:
     document = tantivy.Document()
     document.add_bytes("url", url.encode())
     if title:
@@ -308,7 +308,7 @@ def version_query(shape: tantivy.Schema, key: int, batch: int) -> tantivy.Query:
     )
 
 
-def _generation(directory: Path, shard: int, number: int) -> Path:
+def _generation_path(directory: Path, shard: int, number: int) -> Path:
     return directory / f"shard-{shard}" / f"{number:05}"
 
 
@@ -331,7 +331,7 @@ def write_scratch_index(directory: Path, documents: Iterable[ScratchDocument]) -
     index = tantivy.Index(document_schema(), str(path))
     writer = index.writer(heap_size=_HEAP_BYTES, num_threads=1)
     for count, (name, title, text) in enumerate(documents, 1):
-        writer.add_document(_document(name, count, title, text, batch=1))
+        writer.add_document(_build_document(name, count, title, text, batch=1))
     writer.commit()
     writer.wait_merging_threads()
     return count

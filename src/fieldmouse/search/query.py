@@ -94,7 +94,7 @@ def _clauses(words: str) -> Iterator[Clause | None]:
     """Yield the clauses in order; None is an OR between two clauses that are not excluded."""
     pieces = [match for match in _PIECE.finditer(words) if match[0] == "OR" or _clause(match) is not None]
     for at, match in enumerate(pieces):
-        if match[0] == "OR" and _is_required(pieces, at - 1) and _is_required(pieces, at + 1):
+        if match[0] == "OR" and _can_be_joined(pieces, at - 1) and _can_be_joined(pieces, at + 1):
             yield None
             continue
         spellings = [clause for clause in map(partial(_clause, match), _SPELLINGS) if clause is not None]
@@ -104,7 +104,7 @@ def _clauses(words: str) -> Iterator[Clause | None]:
             yield clause
 
 
-def _is_required(pieces: list[re.Match[str]], at: int) -> bool:
+def _can_be_joined(pieces: list[re.Match[str]], at: int) -> bool:
     """Tell whether an OR may join the piece at that index to another."""
     if not 0 <= at < len(pieces) or pieces[at][0] == "OR":
         return False
@@ -148,16 +148,16 @@ def build_query(
     """Build the tantivy query of a question."""
     parts: list[tuple[tantivy.Occur, tantivy.Query]] = []
     for group in question.groups:
-        queries = [_query(clause, schema, weight) for clause in group]
-        query = queries[0] if len(queries) == 1 else _any(queries)
+        queries = [_clause_query(clause, schema, weight) for clause in group]
+        query = queries[0] if len(queries) == 1 else _any_of(queries)
         parts.append((tantivy.Occur.Must, query))
     if not question.groups:
         parts.append((tantivy.Occur.Must, tantivy.Query.all_query()))
-    parts += [(tantivy.Occur.MustNot, _query(clause, schema, weight)) for clause in question.excluded]
+    parts += [(tantivy.Occur.MustNot, _clause_query(clause, schema, weight)) for clause in question.excluded]
     return tantivy.Query.boolean_query(parts)
 
 
-def _query(clause: Clause, schema: tantivy.Schema, weight: FieldWeight) -> tantivy.Query:
+def _clause_query(clause: Clause, schema: tantivy.Schema, weight: FieldWeight) -> tantivy.Query:
     if clause.field == "host":
         # The host says nothing about relevance.
         return tantivy.Query.const_score_query(tantivy.Query.term_query(schema, "host", clause.terms[0]), 0.0)
@@ -167,7 +167,7 @@ def _query(clause: Clause, schema: tantivy.Schema, weight: FieldWeight) -> tanti
     if clause.field == "title":
         return in_title
     in_text = phrase_query(schema, "text", clause.terms)
-    return _any([in_title, tantivy.Query.boost_query(in_text, weight("text", clause.terms))])
+    return _any_of([in_title, tantivy.Query.boost_query(in_text, weight("text", clause.terms))])
 
 
 def phrase_query(schema: tantivy.Schema, field: str, terms: tuple[str, ...]) -> tantivy.Query:
@@ -177,7 +177,7 @@ def phrase_query(schema: tantivy.Schema, field: str, terms: tuple[str, ...]) -> 
     return tantivy.Query.phrase_query(schema, field, list(terms))
 
 
-def _any(queries: list[tantivy.Query]) -> tantivy.Query:
+def _any_of(queries: list[tantivy.Query]) -> tantivy.Query:
     return tantivy.Query.boolean_query([(tantivy.Occur.Should, query) for query in queries])
 
 

@@ -28,7 +28,7 @@ from typing import NamedTuple
 import msgspec
 import tantivy
 
-from fieldmouse.search.generations import Generation, field_text, open_generations
+from fieldmouse.search.generations import IndexGeneration, document_field_text, open_generations
 from fieldmouse.search.query import (
     TITLE_WEIGHT,
     ParsedQuery,
@@ -56,46 +56,46 @@ class FieldStats(NamedTuple):
     average: float = 0.0
 
 
-class Ranking:
+class GlobalScorer:
     """Scores of the hits of a question in several generations."""
 
-    def __init__(self, generations: list[Generation], question: ParsedQuery):
+    def __init__(self, generations: list[IndexGeneration], question: ParsedQuery):
         self.question = question
-        self._leaves = list(dict.fromkeys(_leaves(question)))
+        self._leaves = list(dict.fromkeys(_score_terms(question)))
         terms = {(field, term) for field, words in self._leaves for term in words}
-        self._sizes: dict[Generation, dict[str, FieldStats]] = {}
-        self._counts: dict[Generation, dict[tuple[str, str], int]] = {}
+        self._sizes: dict[IndexGeneration, dict[str, FieldStats]] = {}
+        self._counts: dict[IndexGeneration, dict[tuple[str, str], int]] = {}
         for generation in generations:
             with generation.read_errors():
-                self._sizes[generation] = {field: _size(generation, field) for field in _FIELDS}
+                self._sizes[generation] = {field: _field_stats(generation, field) for field in _FIELDS}
                 self._counts[generation] = {
                     (field, term): generation.searcher.doc_freq(field, term) for field, term in terms
                 }
-        self._documents = sum(self._documents_in(generation) for generation in generations)
+        self._documents = sum(self._document_count(generation) for generation in generations)
         self._average = dict.fromkeys(_FIELDS, 0.0)
         for field in _FIELDS if self._documents else ():
             words = sum(sizes[field].documents * sizes[field].average for sizes in self._sizes.values())
             self._average[field] = words / self._documents
         total = {term: sum(counts[term] for counts in self._counts.values()) for term in terms}
-        self._rarity = {leaf: _rarity(leaf, total, self._documents) for leaf in self._leaves}
+        self._rarity = {leaf: _inverse_document_frequency(leaf, total, self._documents) for leaf in self._leaves}
 
-    def _documents_in(self, generation: Generation) -> float:
+    def _document_count(self, generation: IndexGeneration) -> float:
         sizes = self._sizes[generation].values()
         return max([generation.searcher.num_docs, *(size.documents for size in sizes)])
 
-    def query(self, generation: Generation, question: ParsedQuery | None = None) -> tantivy.Query:
+    def weighted_query(self, generation: IndexGeneration, question: ParsedQuery | None = None) -> tantivy.Query:
         """Build the query for a generation, in which words weigh as in the whole crawl."""
-        counts, documents = self._counts[generation], self._documents_in(generation)
+        counts, documents = self._counts[generation], self._document_count(generation)
 
         def weight(field: str, terms: tuple[str, ...]) -> float:
             if (field, terms) not in self._rarity:
                 return 1.0
-            own = _rarity((field, terms), counts, documents)
+            own = _inverse_document_frequency((field, terms), counts, documents)
             return self._rarity[field, terms] / own if own else 1.0
 
         return build_query(question or self.question, generation.index.schema, weight)
 
-    def max_score_factor(self, generation: Generation) -> float:
+    def max_score_factor(self, generation: IndexGeneration) -> float:
         """Return the maximum factor of a page's final score to the score that its generation gives it."""
         if not self._leaves:
             return 1.0
@@ -103,25 +103,25 @@ class Ranking:
         ratios = (self._average[field] / sizes[field].average for field in _FIELDS if sizes[field].average)
         return 1.0001 * max([1.0, *ratios])  # scores are in single precision
 
-    def score(self, generation: Generation, address: tantivy.DocAddress) -> float:
+    def page_score(self, generation: IndexGeneration, address: tantivy.DocAddress) -> float:
         """Return the score that one index with all documents would give."""
         if not self.question.groups:
             return 1.0
-        scores = {leaf: self._score(leaf, generation, address) for leaf in self._leaves}
-        return sum(scores[leaf] * (TITLE_WEIGHT if leaf[0] == "title" else 1.0) for leaf in _leaves(self.question))
+        scores = {leaf: self._term_score(leaf, generation, address) for leaf in self._leaves}
+        return sum(scores[leaf] * (TITLE_WEIGHT if leaf[0] == "title" else 1.0) for leaf in _score_terms(self.question))
 
-    def _score(self, leaf: ScoreTerm, generation: Generation, address: tantivy.DocAddress) -> float:
+    def _term_score(self, leaf: ScoreTerm, generation: IndexGeneration, address: tantivy.DocAddress) -> float:
         field, terms = leaf
         if not all(self._counts[generation][field, term] for term in terms):
             return 0.0
-        numbers = _explained(generation, phrase_query(generation.index.schema, field, terms), address)
+        numbers = _explanation_numbers(generation, phrase_query(generation.index.schema, field, terms), address)
         if numbers is None:
             return 0.0
         frequency, norm = numbers["freq"], 1 - _B + _B * numbers["dl"] / self._average[field]
         return self._rarity[leaf] * (1 + _K1) * frequency / (frequency + _K1 * norm)
 
 
-def _leaves(question: ParsedQuery) -> Iterator[ScoreTerm]:
+def _score_terms(question: ParsedQuery) -> Iterator[ScoreTerm]:
     """Yield the summands of the score, repeated ones as often as they count."""
     for group in question.groups:
         for clause in group:
@@ -131,29 +131,29 @@ def _leaves(question: ParsedQuery) -> Iterator[ScoreTerm]:
                     yield "text", clause.terms
 
 
-def _rarity(leaf: ScoreTerm, counts: dict[tuple[str, str], int], documents: float) -> float:
+def _inverse_document_frequency(leaf: ScoreTerm, counts: dict[tuple[str, str], int], documents: float) -> float:
     field, terms = leaf
     frequencies = (counts[field, term] for term in terms)
     return sum(math.log(1 + (documents - count + 0.5) / (count + 0.5)) for count in frequencies)
 
 
-def _size(generation: Generation, field: str) -> FieldStats:
+def _field_stats(generation: IndexGeneration, field: str) -> FieldStats:
     """Read the size from a score explanation, the only place where tantivy shows it.
 
     Any document works, with any word that it has in the field.
     """
-    for address, query in _samples(generation, field):
-        numbers = _explained(generation, query, address)
+    for address, query in _sample_documents(generation, field):
+        numbers = _explanation_numbers(generation, query, address)
         if numbers is not None:
             return FieldStats(numbers["N"], numbers["avgdl"])
     return FieldStats()
 
 
-def _samples(generation: Generation, field: str) -> Iterator[tuple[tantivy.DocAddress, tantivy.Query]]:
+def _sample_documents(generation: IndexGeneration, field: str) -> Iterator[tuple[tantivy.DocAddress, tantivy.Query]]:
     """Yield documents, each with a query for a word that it has in the field."""
     schema, searcher = generation.index.schema, generation.searcher
     for _, address in searcher.search(tantivy.Query.all_query(), limit=_SAMPLES, count=False).hits:
-        for word in tokenize(field_text(searcher.doc(address), field)[:1000])[:1]:
+        for word in tokenize(document_field_text(searcher.doc(address), field)[:1000])[:1]:
             yield address, tantivy.Query.term_query(schema, field, word)
     for word, _ in searcher.terms_with_prefix(field, "", limit=1):  # slow: it reads all terms
         query = tantivy.Query.term_query(schema, field, word)
@@ -161,7 +161,9 @@ def _samples(generation: Generation, field: str) -> Iterator[tuple[tantivy.DocAd
             yield address, query
 
 
-def _explained(generation: Generation, query: tantivy.Query, address: tantivy.DocAddress) -> dict[str, float] | None:
+def _explanation_numbers(
+    generation: IndexGeneration, query: tantivy.Query, address: tantivy.DocAddress
+) -> dict[str, float] | None:
     """Return the numbers of a score explanation by the first words of their descriptions; None without a
     match."""
     try:
@@ -187,7 +189,7 @@ class ScoredPage(msgspec.Struct, frozen=True):
     url: str
     version: tuple[int, int]  # of two versions of a page the one with the greater number is newer
     document: tantivy.Document
-    generation: Generation
+    generation: IndexGeneration
 
 
 #: Text of a snippet, and whether it is a word that was searched for.
@@ -227,16 +229,16 @@ def search_crawls(directories: Sequence[Path], words: str, limit: int, counts: I
             for generation in generations
             if generation.searcher.num_docs
         ]
-        ranking = Ranking([generation for _, generation, _ in sources], question)
+        ranking = GlobalScorer([generation for _, generation, _ in sources], question)
         streams = [HitStream(crawl, generation, ranking, question, copies) for crawl, generation, copies in sources]
-        return _make_hits(_best(streams, ranking, 2 * limit, counts), ranking, limit)
+        return _make_hits(_best_pages(streams, ranking, 2 * limit, counts), ranking, limit)
 
 
 class HitStream:
     """Hits of one generation on demand, best first by its own scores."""
 
     def __init__(
-        self, crawl: int, generation: Generation, ranking: Ranking, question: ParsedQuery, copies: VersionView
+        self, crawl: int, generation: IndexGeneration, ranking: GlobalScorer, question: ParsedQuery, copies: VersionView
     ):
         self.crawl, self.generation, self._copies = crawl, generation, copies
         self._reach = ranking.max_score_factor(generation)
@@ -245,10 +247,10 @@ class HitStream:
         self.max_remaining_score = math.inf  # upper bound of the score of every page not returned yet
         with generation.read_errors():
             try:
-                self._query = ranking.query(generation)
+                self._query = ranking.weighted_query(generation)
             except ValueError:  # an old index without hosts: filter by URL instead
                 self._hosts = question
-                self._query = ranking.query(generation, question.without_hosts())
+                self._query = ranking.weighted_query(generation, question.without_hosts())
 
     def next_hits(self, count: int) -> list[tuple[float, tantivy.DocAddress]]:
         """Return the next hits with upper bounds of their scores: `count` at first, then as many as before."""
@@ -260,14 +262,14 @@ class HitStream:
             self._asked = len(hits)
             if self._hosts is not None:
                 self.max_remaining_score = 0.0
-                hits = [hit for hit in hits if _matches_hosts(generation.url(hit[1]), self._hosts)]
+                hits = [hit for hit in hits if _matches_hosts(generation.url_of_document(hit[1]), self._hosts)]
             new = hits[before:]
-            shown = generation.are_newest([address for _, address in new], self._copies)
+            shown = generation.are_newest_versions([address for _, address in new], self._copies)
             visible = itertools.compress(new, shown)
             return [(float(score) * self._reach, address) for score, address in visible]
 
 
-def _best(streams: list[HitStream], ranking: Ranking, count: int, counts: IsVisible) -> list[ScoredPage]:
+def _best_pages(streams: list[HitStream], ranking: GlobalScorer, count: int, counts: IsVisible) -> list[ScoredPage]:
     """Return the `count` best pages; only pages that may be among them are scored, and not too many."""
     most = max(MAX_SCORED_PAGES, 10 * count)
     waiting: list[tuple[float, int, HitStream, tantivy.DocAddress]] = []
@@ -298,16 +300,16 @@ def _best(streams: list[HitStream], ranking: Ranking, count: int, counts: IsVisi
 
 
 def _score_page(
-    crawl: int, generation: Generation, address: tantivy.DocAddress, ranking: Ranking, counts: IsVisible
+    crawl: int, generation: IndexGeneration, address: tantivy.DocAddress, ranking: GlobalScorer, counts: IsVisible
 ) -> ScoredPage | None:
     with generation.read_errors():
         document = generation.searcher.doc(address)
-        url = field_text(document, "url")
+        url = document_field_text(document, "url")
         if not counts(crawl, url):
             return None
         # Two crawls have the page only while one is at its checkpoint: either is correct.
         version = (crawl, generation.version_number(address))
-        return ScoredPage(ranking.score(generation, address), url, version, document, generation)
+        return ScoredPage(ranking.page_score(generation, address), url, version, document, generation)
 
 
 def _matches_hosts(url: str, question: ParsedQuery) -> bool:
@@ -318,24 +320,24 @@ def _matches_hosts(url: str, question: ParsedQuery) -> bool:
     )
 
 
-def _make_hits(found: list[ScoredPage], ranking: Ranking, limit: int) -> list[Hit]:
+def _make_hits(found: list[ScoredPage], ranking: GlobalScorer, limit: int) -> list[Hit]:
     """Return the first `limit` pages; a page is omitted if its canonical page is among the hits."""
     urls = {page.url for page in found}
     hits: list[Hit] = []
-    generators: dict[Generation, tantivy.SnippetGenerator] = {}
+    generators: dict[IndexGeneration, tantivy.SnippetGenerator] = {}
     for page in found:
         generation = page.generation
         with generation.read_errors():
-            if field_text(page.document, "canonical") in urls:
+            if document_field_text(page.document, "canonical") in urls:
                 continue
             if generation not in generators:
-                query = ranking.query(generation, ranking.question.without_hosts())
+                query = ranking.weighted_query(generation, ranking.question.without_hosts())
                 generators[generation] = tantivy.SnippetGenerator.create(
                     generation.searcher, query, generation.index.schema, "text"
                 )
                 generators[generation].set_max_num_chars(SNIPPET_LENGTH)
-            pieces = _pieces(page.document, generators[generation])
-            title = field_text(page.document, "title")
+            pieces = _snippet_pieces(page.document, generators[generation])
+            title = document_field_text(page.document, "title")
         snippet = "".join(f"**{text}**" if found else text for text, found in pieces)
         hits.append(Hit(page.url, title, snippet, round(page.score, 4), generation.directory, pieces))
         if len(hits) == limit:
@@ -343,10 +345,10 @@ def _make_hits(found: list[ScoredPage], ranking: Ranking, limit: int) -> list[Hi
     return hits
 
 
-def _pieces(document: tantivy.Document, snippets: tantivy.SnippetGenerator) -> tuple[SnippetPiece, ...]:
+def _snippet_pieces(document: tantivy.Document, snippets: tantivy.SnippetGenerator) -> tuple[SnippetPiece, ...]:
     """Return the best matching part of the text, with single blanks between words."""
     marked = snippets.snippet_from_doc(document).to_html() or html.escape(
-        field_text(document, "text")[:SNIPPET_LENGTH], quote=False
+        document_field_text(document, "text")[:SNIPPET_LENGTH], quote=False
     )
     pieces: list[SnippetPiece] = []
     blank = True  # the text so far ends in a blank, or is empty

@@ -39,21 +39,21 @@ _PARTS = ("fast", "fieldnorm", "idx", "pos", "store", "term")
 _NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV, errno.EMLINK})
 
 
-class Deletes(msgspec.Struct):
+class SegmentDeletes(msgspec.Struct):
     opstamp: int
     num_deleted_docs: int = 0
 
 
-class Segment(msgspec.Struct):
+class IndexSegment(msgspec.Struct):
     segment_id: str
     max_doc: int = 0
-    deletes: Deletes | None = None
+    deletes: SegmentDeletes | None = None
 
 
 class IndexMeta(msgspec.Struct):
     """The fields we use of tantivy's `meta.json`."""
 
-    segments: list[Segment]
+    segments: list[IndexSegment]
 
     @property
     def files(self) -> set[str]:
@@ -67,7 +67,7 @@ class IndexMeta(msgspec.Struct):
         return names
 
     @property
-    def documents(self) -> int:
+    def document_count(self) -> int:
         """Number of documents that are not deleted."""
         deleted = sum(segment.deletes.num_deleted_docs for segment in self.segments if segment.deletes)
         return sum(segment.max_doc for segment in self.segments) - deleted
@@ -90,12 +90,12 @@ class IndexSnapshots:
     def __init__(self, path: Path):
         self._path, self._kept = path, path / KEPT
 
-    def list_to_open(self, batch: int | None) -> Path:
+    def file_list_to_open(self, batch: int | None) -> Path:
         """Return the list from which the generation is opened, at `batch` (None: it is finished)."""
-        listed = self._kept / _CLEARING if batch is None else self._list(batch)
-        return listed if self._is_complete(listed) else self._path / META
+        listed = self._kept / _CLEARING if batch is None else self._list_path(batch)
+        return listed if self._has_all_files(listed) else self._path / META
 
-    def _is_complete(self, listed: Path) -> bool:
+    def _has_all_files(self, listed: Path) -> bool:
         meta, places = read_meta(listed), (self._path, self._kept)
         return meta is not None and all(any((place / name).is_file() for place in places) for name in meta.files)
 
@@ -104,11 +104,11 @@ class IndexSnapshots:
 
         Returns False if the file system has no hard links; then there is no such snapshot.
         """
-        return self._keep(self._list(batch))
+        return self._save_snapshot(self._list_path(batch))
 
     def save_for_deletion(self) -> bool:
         """Keep a finished generation during a deletion; False if that is not possible."""
-        return self._keep(self._kept / _CLEARING)
+        return self._save_snapshot(self._kept / _CLEARING)
 
     def drop_after_deletion(self) -> None:
         """Drop the snapshot after a deletion; no writer may be open."""
@@ -118,11 +118,11 @@ class IndexSnapshots:
 
     def undo_interrupted_deletion(self) -> None:
         """Restore a finished generation whose deletion was interrupted, and drop all its snapshots."""
-        if self._is_complete(self._kept / _CLEARING):
-            self._restore_list(self._kept / _CLEARING)
+        if self._has_all_files(self._kept / _CLEARING):
+            self._restore_snapshot(self._kept / _CLEARING)
         shutil.rmtree(self._kept, ignore_errors=True)
 
-    def _keep(self, listed: Path) -> bool:
+    def _save_snapshot(self, listed: Path) -> bool:
         self._kept.mkdir(exist_ok=True)
         fresh = self._kept / "fresh.json"
         try:
@@ -161,14 +161,14 @@ class IndexSnapshots:
 
     def restore(self, batch: int) -> bool:
         """Restore the generation to `batch`; False, and nothing changed, without such a snapshot."""
-        if not self._is_complete(self._list(batch)):
+        if not self._has_all_files(self._list_path(batch)):
             return False
-        self._restore_list(self._list(batch))
-        self._drop(lambda number: number != batch)
+        self._restore_snapshot(self._list_path(batch))
+        self._drop_snapshots(lambda number: number != batch)
         return True
 
-    def _restore_list(self, kept: Path) -> None:
-        with self._no_reader():
+    def _restore_snapshot(self, kept: Path) -> None:
+        with self._readers_locked_out():
             for name in _decode(kept.read_bytes()).files:
                 if not (self._path / name).exists():
                     os.link(self._kept / name, self._path / name)
@@ -193,18 +193,18 @@ class IndexSnapshots:
         if meta is None:
             return
         wanted = {META, MANAGED, *_LOCKS, *meta.files}
-        with self._no_reader():
+        with self._readers_locked_out():
             for entry in list(os.scandir(self._path)):
                 if entry.name not in wanted and not entry.is_dir(follow_symlinks=False):
                     os.unlink(entry.path)
-            self._list_managed(meta.files)
+            self._write_managed_list(meta.files)
         self.fix_permissions()
 
-    def drop_before(self, batch: int) -> None:
+    def drop_snapshots_before(self, batch: int) -> None:
         """Drop the snapshots before `batch`, which is committed."""
-        self._drop(lambda number: number < batch)
+        self._drop_snapshots(lambda number: number < batch)
 
-    def _drop(self, unwanted: Callable[[int], bool]) -> None:
+    def _drop_snapshots(self, unwanted: Callable[[int], bool]) -> None:
         if not self._kept.is_dir():
             return
         named: set[str] = set()
@@ -217,10 +217,10 @@ class IndexSnapshots:
             if path.suffix != ".json" and path.name not in named:
                 path.unlink()
 
-    def _list(self, batch: int) -> Path:
+    def _list_path(self, batch: int) -> Path:
         return self._kept / f"{batch}.json"
 
-    def _list_managed(self, names: set[str]) -> None:
+    def _write_managed_list(self, names: set[str]) -> None:
         """Correct tantivy's list of its files: it refuses to open an index if this list is torn."""
         path, wanted = self._path / MANAGED, names | {META}
         try:
@@ -236,7 +236,7 @@ class IndexSnapshots:
         os.replace(fresh, path)
 
     @contextmanager
-    def _no_reader(self) -> Iterator[None]:
+    def _readers_locked_out(self) -> Iterator[None]:
         """Take the lock of tantivy's readers, so that no index is opened while its files change."""
         handle = os.open(self._path / _LOCKS[0], os.O_WRONLY | os.O_CREAT, 0o644)
         try:

@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fieldmouse.errors import DamagedFile
-from fieldmouse.storage.log import Log, records, sync_directory
+from fieldmouse.storage.log import Log, read_records, sync_directory
 
 VERSION_TABLE = "copies.lmdb"
 _MAP_SIZE = 64 << 30  # address space, not memory
@@ -66,11 +66,11 @@ class VersionLog:
             self._log.begin()
         self._noted: dict[int, int] = {}
 
-    def note(self, key: int, place: int) -> None:
+    def set_newest_version(self, key: int, place: int) -> None:
         """Make `place` the newest version of the page from the next checkpoint on."""
         self._noted[key] = place
 
-    def seal(self) -> int:
+    def make_durable(self) -> int:
         """Make the noted entries durable and return the committed length."""
         if self._noted:
             self._log.append(np.array(list(self._noted.items()), "<u8").tobytes())
@@ -108,14 +108,14 @@ class VersionTable:
         if not length and self._env is None and not (self._directory / VERSION_TABLE).exists():
             return 0  # no page was ever fetched again
         with self._open().begin(write=True) as txn:
-            applied = _applied(txn, self._shard)
+            applied = _applied_length(txn, self._shard)
             if applied > length:
                 # The journal lost its newest record and the log went back: rebuild from committed entries.
-                self._replay_others(txn)
+                self._rebuild_from_other_logs(txn)
                 applied = 0
-            return self._replay(txn, self._shard, applied, length)
+            return self._replay_log(txn, self._shard, applied, length)
 
-    def _replay(self, txn: lmdb.Transaction, shard: int, start: int, length: int) -> int:
+    def _replay_log(self, txn: lmdb.Transaction, shard: int, start: int, length: int) -> int:
         count = 0
         if start < length:
             for entries in _entries(version_log_path(self._directory, shard), start, length):
@@ -127,18 +127,18 @@ class VersionTable:
             txn.put(_length_key(shard), length.to_bytes(8, "big"))
         return count
 
-    def _replay_others(self, txn: lmdb.Transaction) -> None:
+    def _rebuild_from_other_logs(self, txn: lmdb.Transaction) -> None:
         marks = [(mark, _to_int(value)) for mark, value in txn.cursor() if len(mark) == len(_length_key(0))]
         txn.drop(self._open().open_db(txn=txn), delete=False)
         for mark, length in marks:
             shard = int.from_bytes(mark, "big")
             if shard != self._shard:
-                self._replay(txn, shard, 0, length)
+                self._replay_log(txn, shard, 0, length)
 
     def newest_versions(self, keys: Iterable[int]) -> Uint64Array:
         """The newest version number of each page, 0 for pages that were fetched once."""
         with self._open().begin() as txn:
-            return _look_up(txn, keys)
+            return _stored_versions(txn, keys)
 
     def close(self) -> None:
         if self._env is not None:
@@ -152,7 +152,7 @@ class VersionTable:
         fits = env is not None
         if env is not None:
             with env, env.begin() as txn:
-                fits = all(_applied(txn, shard) <= length for shard, length in enumerate(lengths))
+                fits = all(_applied_length(txn, shard) <= length for shard, length in enumerate(lengths))
         if not fits:
             VersionTable.delete(directory)
 
@@ -172,7 +172,7 @@ class VersionView:
         starts = dict.fromkeys(logs, 0)
         if self._env is not None:
             with self._env.begin() as txn:
-                starts = {log: _applied(txn, int(log.stem.partition("-")[2])) for log in logs}
+                starts = {log: _applied_length(txn, int(log.stem.partition("-")[2])) for log in logs}
         self._tail = newest_by_key(entries for log in logs for entries in _entries(log, starts[log], None))
         self.has_entries = self._env is not None or bool(len(self._tail[0]))
 
@@ -182,7 +182,7 @@ class VersionView:
         newest = np.zeros(len(keys), np.uint64)
         if self._env is not None:
             with self._env.begin() as txn:
-                newest = _look_up(txn, keys.tolist())
+                newest = _stored_versions(txn, keys.tolist())
         return np.maximum(newest, look_up_versions(keys, self._tail))
 
     def close(self) -> None:
@@ -239,7 +239,7 @@ def version_numbers(batches: Iterable[int], shard: int) -> Uint64Array:
 
 def _entries(path: Path, start: int, length: int | None) -> Iterator[NDArray[np.void]]:
     """Entries from `start` to `length`; without `length`, up to the last complete one."""
-    for offset, record in records(path, start=start, length=length):
+    for offset, record in read_records(path, start=start, length=length):
         if len(record) % _ENTRY.itemsize:
             raise DamagedFile(path, f"the record at byte {offset} cannot be decoded")
         yield np.frombuffer(record, _ENTRY)
@@ -261,7 +261,7 @@ def _open_readonly(directory: Path) -> lmdb.Environment | None:
     return None
 
 
-def _look_up(txn: lmdb.Transaction, keys: Iterable[int]) -> Uint64Array:
+def _stored_versions(txn: lmdb.Transaction, keys: Iterable[int]) -> Uint64Array:
     return np.array([_to_int(txn.get(_key_bytes(key))) for key in keys], np.uint64)
 
 
@@ -274,7 +274,7 @@ def _length_key(shard: int) -> bytes:
     return shard.to_bytes(2, "big")
 
 
-def _applied(txn: lmdb.Transaction, shard: int) -> int:
+def _applied_length(txn: lmdb.Transaction, shard: int) -> int:
     return _to_int(txn.get(_length_key(shard)))
 
 

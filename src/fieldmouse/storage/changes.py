@@ -48,7 +48,7 @@ class Baseline(msgspec.Struct, frozen=True):
     baseline: float = 0.0  # epoch seconds: anything seen later is new; 0 means none yet
     replaced: list[tuple[int, float]] = []  # older baselines, each with the offset at which its rows end
 
-    def at(self, offset: int) -> float:
+    def for_row(self, offset: int) -> float:
         """The baseline for the row at this byte of the outcome log."""
         return next((baseline for end, baseline in self.replaced if offset < end), self.baseline)
 
@@ -73,7 +73,7 @@ def sealed_baseline(last: Checkpoint | None) -> Baseline | None:
     """The baseline in a checkpoint; None if the first crawl has not ended, so that no page is new yet."""
     if last is None or REFRESH_PART not in last.parts:
         return None
-    sealed = last.state(REFRESH_PART, Baseline)
+    sealed = last.decode_part(REFRESH_PART, Baseline)
     return sealed if sealed.baseline else None
 
 
@@ -91,22 +91,22 @@ def changes_in(row: OutcomeRow, offset: int, baseline: Baseline | None) -> list[
     if row.found_as in _SIGNALS:
         return []
     withdrawn = ((at, change_id(row.url, ChangeKind.CHANGED, at)) for at in row.withdrawn_at)
-    changes = [_change(row, ChangeKind.WITHDRAWN, at, title=row.title, withdraws=id) for at, id in withdrawn]
-    kind = _kind(row, baseline.at(offset) if baseline is not None else None)
+    changes = [_make_change(row, ChangeKind.WITHDRAWN, at, title=row.title, withdraws=id) for at, id in withdrawn]
+    kind = _change_kind(row, baseline.for_row(offset) if baseline is not None else None)
     if kind is not None:
         difference = row.difference if kind is ChangeKind.CHANGED else 1.0
         title = "" if kind is ChangeKind.GONE else row.title
-        changes.append(_change(row, kind, row.at, title=title, difference=difference, target=row.target))
+        changes.append(_make_change(row, kind, row.at, title=title, difference=difference, target=row.target))
     return changes
 
 
-def _change(row: OutcomeRow, kind: ChangeKind, at: float, **fields: Any) -> Change:
+def _make_change(row: OutcomeRow, kind: ChangeKind, at: float, **fields: Any) -> Change:
     """A change seen in a row; `at` is the time of the response that it is about."""
     seen: dict[str, Any] = {"status": row.status, "via": row.via, "seen_at": row.seen_at}
     return Change(url=row.url, kind=kind, at=row.at, id=change_id(row.url, kind, at), **seen, **fields)
 
 
-def _kind(row: OutcomeRow, baseline: float | None) -> ChangeKind | None:
+def _change_kind(row: OutcomeRow, baseline: float | None) -> ChangeKind | None:
     if not row.polled:
         # A URL with a later `seen_at` than its own response was seen before the clock was set back.
         later = baseline is not None and baseline < row.seen_at <= row.at

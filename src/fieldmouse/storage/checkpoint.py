@@ -26,7 +26,7 @@ import msgspec
 from fieldmouse.errors import DamagedFile
 from fieldmouse.policy.scope import ScopeState
 from fieldmouse.storage.directory import CrawlDir, Identity, evidence_of_checkpoint
-from fieldmouse.storage.journal import Journal, JournalReport, inspect_journal_file
+from fieldmouse.storage.journal import CheckpointJournal, JournalReport, inspect_journal_file
 from fieldmouse.storage.log import FileSync, Log
 from fieldmouse.types.outcome import ContentChange, OutcomeRow
 from fieldmouse.types.reason import OutcomeKind, OutcomeReason, StoppedBy
@@ -52,7 +52,7 @@ class Checkpoint(msgspec.Struct, frozen=True):
     stopped_by: StoppedBy = StoppedBy.NOTHING
     born: Identity | None = None  # copy of `crawl.json`, to detect edits of that file; None in format 1
 
-    def state(self, name: str, kind: type[T]) -> T:
+    def decode_part(self, name: str, kind: type[T]) -> T:
         """Decode the state of the part `name`; raises `DamagedFile` if it is missing or unreadable."""
         try:
             return msgspec.msgpack.decode(self.parts[name].state, type=kind)
@@ -64,7 +64,7 @@ class Checkpoint(msgspec.Struct, frozen=True):
 
     def with_part(self, name: str, state: object, files: Mapping[str, int]) -> Checkpoint:
         """A copy of the checkpoint in which one part is replaced."""
-        return msgspec.structs.replace(self, parts=self.parts | {name: part_state(state, files)})
+        return msgspec.structs.replace(self, parts=self.parts | {name: make_part_state(state, files)})
 
 
 class _CheckpointV2(msgspec.Struct, frozen=True):
@@ -79,10 +79,10 @@ class _CheckpointV2(msgspec.Struct, frozen=True):
     stopped_by: StoppedBy = StoppedBy.NOTHING
     born: Identity | None = None
 
-    def as_table(self) -> Checkpoint:
+    def as_checkpoint(self) -> Checkpoint:
         parts = {
             "shards": PartState(self.shards),
-            "outcomes": part_state(self.outcomes, {"outcomes.log": self.outcomes}),
+            "outcomes": make_part_state(self.outcomes, {"outcomes.log": self.outcomes}),
             "tally": PartState(self.tally),
             "frontier": PartState(self.frontier),
         }
@@ -93,55 +93,55 @@ _decoder = msgspec.msgpack.Decoder(Checkpoint)
 _old_decoder = msgspec.msgpack.Decoder(_CheckpointV2)
 
 
-def part_state(state: object, files: Mapping[str, int]) -> PartState:
+def make_part_state(state: object, files: Mapping[str, int]) -> PartState:
     return PartState(msgspec.Raw(msgspec.msgpack.encode(state)), dict(files))
 
 
-def encode(checkpoint: Checkpoint) -> bytes:
+def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
     return msgspec.msgpack.encode(checkpoint)
 
 
-def decode(raw: bytes) -> Checkpoint:
+def decode_checkpoint(raw: bytes) -> Checkpoint:
     """Decode a journal record of any known format; raises `MsgspecError`."""
     try:
         return _decoder.decode(raw)
     except msgspec.ValidationError:
-        return _old_decoder.decode(raw).as_table()
+        return _old_decoder.decode(raw).as_checkpoint()
 
 
-def is_checkpoint(raw: bytes) -> bool:
+def is_readable_checkpoint(raw: bytes) -> bool:
     try:
-        decode(raw)
+        decode_checkpoint(raw)
     except msgspec.MsgspecError:
         return False
     return True
 
 
-def sealed_outcomes(last: Checkpoint | None) -> int:
+def sealed_outcome_bytes(last: Checkpoint | None) -> int:
     """Number of bytes of `outcomes.log` that count."""
-    return last.state("outcomes", int) if last is not None else 0
+    return last.decode_part("outcomes", int) if last is not None else 0
 
 
 def sealed_scope(last: Checkpoint | None) -> ScopeState:
     """The state of the scope. Older crawls stored only its mark, or nothing."""
     if last is None or "scope" not in last.parts:
         return ScopeState()
-    state: ScopeState | str = last.state("scope", ScopeState | str)  # type: ignore[arg-type]
+    state: ScopeState | str = last.decode_part("scope", ScopeState | str)  # type: ignore[arg-type]
     return ScopeState(state) if isinstance(state, str) else state
 
 
 def inspect_journal(home: CrawlDir) -> JournalReport:
     """Report on the journal, including bad records. Changes nothing."""
-    return inspect_journal_file(home / "journal", is_checkpoint)
+    return inspect_journal_file(home / "journal", is_readable_checkpoint)
 
 
-def open_journal(home: CrawlDir) -> tuple[Journal, Checkpoint | None]:
+def open_journal(home: CrawlDir) -> tuple[CheckpointJournal, Checkpoint | None]:
     """Open the journal and return it with its newest checkpoint, or None if there is none.
 
     The caller must hold the lock.
     """
-    journal = Journal(home / "journal", is_checkpoint)
-    last = _newest(home, journal.report)
+    journal = CheckpointJournal(home / "journal", is_readable_checkpoint)
+    last = _newest_checkpoint(home, journal.report)
     for span in journal.report.bad:
         log.warning("the record at byte %d of the journal %s; it is skipped", span.offset, span.what)
     if last is not None and journal.report.newer_checkpoint_lost:
@@ -150,7 +150,7 @@ def open_journal(home: CrawlDir) -> tuple[Journal, Checkpoint | None]:
 
 
 @contextmanager
-def explain_mismatch(journal: Journal) -> Iterator[None]:
+def explain_lost_checkpoint(journal: CheckpointJournal) -> Iterator[None]:
     """Context in which files are opened at the newest readable checkpoint.
 
     If the files only match a newer, unreadable checkpoint, the error says so.
@@ -166,10 +166,10 @@ def explain_mismatch(journal: Journal) -> Iterator[None]:
 
 def read_checkpoint(home: CrawlDir) -> Checkpoint | None:
     """The newest checkpoint, without holding the lock; None before the first one."""
-    return _newest(home, inspect_journal(home))
+    return _newest_checkpoint(home, inspect_journal(home))
 
 
-def _newest(home: CrawlDir, report: JournalReport) -> Checkpoint | None:
+def _newest_checkpoint(home: CrawlDir, report: JournalReport) -> Checkpoint | None:
     if report.newest is None and (witness := evidence_of_checkpoint(home.path)) is not None:
         # A running crawl may have committed its first checkpoint since the journal was read.
         report = inspect_journal(home)
@@ -179,15 +179,15 @@ def _newest(home: CrawlDir, report: JournalReport) -> Checkpoint | None:
             raise DamagedFile(home / "journal", says)
     if report.newest is None:
         return None
-    last = decode(report.newest)
-    check_identity(home, last)
+    last = decode_checkpoint(report.newest)
+    check_identity_unchanged(home, last)
     return last
 
 
-def check_identity(home: CrawlDir, last: Checkpoint) -> None:
+def check_identity_unchanged(home: CrawlDir, last: Checkpoint) -> None:
     """Check that `crawl.json` did not change: with another secret every URL would count as new."""
     identity = home.identity
-    shards = last.born.shards if last.born is not None else len(last.state("shards", list[msgspec.Raw]))
+    shards = last.born.shards if last.born is not None else len(last.decode_part("shards", list[msgspec.Raw]))
     if identity.shards != shards:
         raise DamagedFile(home / "crawl.json", f"it says {identity.shards} shards, the journal {shards}")
     if last.born is not None and identity.key_seed != last.born.key_seed:
@@ -201,8 +201,8 @@ def identity_changed(identity: Identity, in_journal: Identity) -> bool:
 
 def identity_in_journal(directory: Path) -> Identity | None:
     """The content of `crawl.json` at the last checkpoint; None if the journal has no copy."""
-    newest = inspect_journal_file(directory / "journal", is_checkpoint).newest
-    return None if newest is None else decode(newest).born
+    newest = inspect_journal_file(directory / "journal", is_readable_checkpoint).newest
+    return None if newest is None else decode_checkpoint(newest).born
 
 
 S_co = TypeVar("S_co", covariant=True)
@@ -243,7 +243,7 @@ class DurableLog(Log):
     def __init__(self, name: str, path: Path, last: Checkpoint | None):
         """Continue `path` after the length stored in `last`."""
         self.name = name
-        super().__init__(path, last.state(name, int) if last is not None and name in last.parts else 0)
+        super().__init__(path, last.decode_part(name, int) if last is not None and name in last.parts else 0)
 
     def seal(self) -> Sealed[int]:
         return Sealed(self.flush(), (self.path,))
@@ -259,7 +259,7 @@ class PendingCheckpoint(NamedTuple):
     paths: list[Path]
 
 
-class DurableSet:
+class CheckpointParts:
     """All durable parts of a crawl and the journal that commits them.
 
     Every file that a checkpoint names is synced before the journal holds the checkpoint. If a sync
@@ -267,7 +267,7 @@ class DurableSet:
     the checkpoint before.
     """
 
-    def __init__(self, home: CrawlDir, journal: Journal, parts: Iterable[Durable], last: Checkpoint | None):
+    def __init__(self, home: CrawlDir, journal: CheckpointJournal, parts: Iterable[Durable], last: Checkpoint | None):
         self._home, self._journal, self._parts = home, journal, list(parts)
         names = [part.name for part in self._parts]
         assert len(set(names)) == len(names), f"two parts have one name: {sorted(names)}"
@@ -276,7 +276,7 @@ class DurableSet:
         self._unowned = {name: note for name, note in stored.items() if name not in names}
         self._syncing = FileSync()
 
-    def begin(self) -> None:
+    def open_for_writing(self) -> None:
         """Begin all parts: only now may files be cut, deleted or made. The journal makes names durable."""
         for part in self._parts:
             part.begin()
@@ -289,10 +289,10 @@ class DurableSet:
         for part in self._parts:
             state, paths = part.seal()
             files = {str(path.relative_to(self._home.path)): path.stat().st_size for path in paths}
-            table[part.name] = part_state(state, files)
+            table[part.name] = make_part_state(state, files)
             unsynced += paths
         checkpoint = Checkpoint(at, table, clean, stopped_by, self._home.identity)
-        return PendingCheckpoint(encode(checkpoint), unsynced)
+        return PendingCheckpoint(encode_checkpoint(checkpoint), unsynced)
 
     def commit(self, moment: PendingCheckpoint) -> None:
         """Make the sealed states durable: on return they have reached the disk. May run in a thread."""
@@ -301,7 +301,7 @@ class DurableSet:
             self._syncing.sync((), directory)
         self._journal.commit(moment.checkpoint)
 
-    def committed(self) -> None:
+    def notify_committed(self) -> None:
         """Tell all parts that the states sealed last are committed."""
         for part in self._parts:
             part.committed()
@@ -327,7 +327,7 @@ class ShardState(msgspec.Struct, frozen=True, array_like=True):
 
 def shard_states(last: Checkpoint | None) -> list[ShardState]:
     """Return the shards of a checkpoint; none before the first one."""
-    return last.state("shards", list[ShardState]) if last is not None else []
+    return last.decode_part("shards", list[ShardState]) if last is not None else []
 
 
 class PollCounters(msgspec.Struct):
@@ -399,22 +399,22 @@ class CrawlCounters(msgspec.Struct):
             self._count_reason(row.reason, 1)
 
     @property
-    def discovered_pages(self) -> int:
+    def first_fetched_pages(self) -> int:
         """Pages found by discovery, whatever later polls showed: the number that a page limit counts."""
         return self.pages - self.polled.pages
 
     @property
-    def settled(self) -> int:
+    def settled_urls(self) -> int:
         return self.pages + self.unchanged + self.moved + self.failed + self.refused
 
-    def count(self, kind: OutcomeKind, reason: OutcomeReason, size: int, left_out: int = 0) -> None:
+    def count_outcome(self, kind: OutcomeKind, reason: OutcomeReason, size: int, left_out: int = 0) -> None:
         """Count a durable outcome."""
         self._add(kind, 1)
         self.bytes += size
         self.left_out += left_out
         self._count_reason(reason, 1)
 
-    def uncount(self, kind: OutcomeKind, reason: OutcomeReason) -> None:
+    def uncount_outcome(self, kind: OutcomeKind, reason: OutcomeReason) -> None:
         """Undo `count` for one outcome."""
         self._add(kind, -1)
         self._count_reason(reason, -1)
@@ -427,7 +427,7 @@ class CrawlCounters(msgspec.Struct):
 
     def _add(self, kind: OutcomeKind, number: int) -> None:
         assert kind is not OutcomeKind.WITHDRAWN, "retried failures are taken back, not counted"
-        counter = "pages" if kind is OutcomeKind.PAGE else kind.value
+        counter = "pages" if kind == OutcomeKind.PAGE else str(kind)
         setattr(self, counter, getattr(self, counter) + number)
 
     def count_host_with_pages(self) -> None:
@@ -441,4 +441,4 @@ class CrawlCounters(msgspec.Struct):
 
 def sealed_counters(last: Checkpoint | None) -> CrawlCounters:
     """The counters of a checkpoint; zeros before the first one."""
-    return last.state("tally", CrawlCounters) if last is not None else CrawlCounters()
+    return last.decode_part("tally", CrawlCounters) if last is not None else CrawlCounters()

@@ -96,21 +96,21 @@ class CrawlDir:
             make_directory(path)
             home.lock()  # another process may create a crawl there at the same time
         except OSError as trouble:
-            raise _cannot_make(path, trouble) from trouble
+            raise _creation_error(path, trouble) from trouble
         try:
             cls.check_can_create(path)
-            home._fill(settings, agent, private=private)
+            home._write_initial_files(settings, agent, private=private)
         finally:
             home.unlock()
         return home
 
-    def _fill(self, settings: bytes, agent: bytes, *, private: bool) -> None:
+    def _write_initial_files(self, settings: bytes, agent: bytes, *, private: bool) -> None:
         """Write the initial files of a new crawl."""
         try:
             for room in SUBDIRECTORIES:
                 make_directory(self / room)
         except OSError as trouble:
-            raise _cannot_make(self.path, trouble) from trouble
+            raise _creation_error(self.path, trouble) from trouble
         write_settings(self.path, settings, private=private)
         if agent:
             write_atomically(self / AGENT_FILE, agent)
@@ -177,14 +177,14 @@ class CrawlDir:
             self.identity = msgspec.structs.replace(self.identity, format=FORMAT)
             write_identity(self.path, self.identity)
 
-    def check_files(self) -> None:
+    def check_regular_files(self) -> None:
         """Raise `DamagedFile` if anything but a regular file has the name of one of our files.
 
         A directory, a dangling link or a pipe would fail in the middle of opening, when some files are
         already
         cut back to the last checkpoint. Missing files are reported by their owners.
         """
-        for path in self._existing_files():
+        for path in self._suspect_files():
             try:
                 mode = path.stat().st_mode
             except FileNotFoundError:
@@ -195,7 +195,7 @@ class CrawlDir:
                 is_directory = stat.S_ISDIR(mode)
                 raise DamagedFile(path, "it is a directory" if is_directory else "it is no regular file")
 
-    def _existing_files(self) -> Iterator[Path]:
+    def _suspect_files(self) -> Iterator[Path]:
         """Paths with the names of our files; entries that are certainly regular files may be left out."""
         for name in _FILES:
             if os.path.lexists(self / name):
@@ -221,19 +221,19 @@ class CrawlDir:
         handles: list[int] = []
         for attempts_left in reversed(range(_LOCK_ATTEMPTS)):
             try:
-                handles.append(_locked(self.path, os.O_RDONLY | os.O_DIRECTORY, fcntl.LOCK_EX))
+                handles.append(_open_and_lock(self.path, os.O_RDONLY | os.O_DIRECTORY, fcntl.LOCK_EX))
                 self._check_lock_file()
-                handles.append(_locked(self / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, fcntl.LOCK_EX))
+                handles.append(_open_and_lock(self / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, fcntl.LOCK_EX))
                 break
             except BlockingIOError:
-                _close(handles)
-                owner = self._locking_process()
+                _close_handles(handles)
+                owner = self._pid_in_lock()
                 # A reader that calls `owner` holds the lock for an instant; retry.
-                if not attempts_left or _is_alive(owner):
+                if not attempts_left or _is_process_alive(owner):
                     raise CrawlLocked(self.path, owner) from None
                 time.sleep(0.02)
             except (OSError, CrawlDirError):
-                _close(handles)
+                _close_handles(handles)
                 raise
         self._locks, self._previous_lock = handles, os.pread(handles[-1], 32, 0)
         try:
@@ -254,24 +254,24 @@ class CrawlDir:
                 os.ftruncate(self._locks[-1], 0)
                 if as_found:
                     os.pwrite(self._locks[-1], self._previous_lock, 0)
-            _close(self._locks)
+            _close_handles(self._locks)
 
     def owner_pid(self) -> int | None:
         """The id of the process that crawls here now; None if there is none, 0 if the id is unknown."""
         for path, flags in ((self.path, os.O_RDONLY | os.O_DIRECTORY), (self / "lock", _NONBLOCKING)):
             try:
                 # Shared: several readers may check at the same time, also with read permission only.
-                os.close(_locked(path, flags, fcntl.LOCK_SH))
+                os.close(_open_and_lock(path, flags, fcntl.LOCK_SH))
             except FileNotFoundError:
                 continue
             except BlockingIOError:
-                return self._locking_process()
+                return self._pid_in_lock()
         return None
 
-    def _locking_process(self) -> int:
+    def _pid_in_lock(self) -> int:
         """The process id in the lock file; 0 if there is none."""
         try:
-            written = self._lock_content().decode(errors="replace").strip()
+            written = self._read_lock().decode(errors="replace").strip()
         except OSError:
             return 0
         return int(written) if written.isdigit() else 0
@@ -281,7 +281,7 @@ class CrawlDir:
         """Whether the last crawling process was killed: its id is still in the lock file."""
         self._check_lock_file()
         try:
-            return bool(self._lock_content()) and self.owner_pid() is None
+            return bool(self._read_lock()) and self.owner_pid() is None
         except FileNotFoundError:
             return False
 
@@ -294,7 +294,7 @@ class CrawlDir:
                 what = "a directory" if stat.S_ISDIR(mode) else "no regular file"
                 raise CrawlDirError(f"`{path}` is {what}", "delete it: nothing of the crawl is in it")
 
-    def _lock_content(self) -> bytes:
+    def _read_lock(self) -> bytes:
         """The content of the lock file; empty if it is a pipe."""
         handle = os.open(self / "lock", _NONBLOCKING)
         try:
@@ -307,13 +307,13 @@ class CrawlDir:
         return shutil.disk_usage(self.path).free
 
 
-def _cannot_make(path: Path, trouble: OSError) -> CrawlDirError:
+def _creation_error(path: Path, trouble: OSError) -> CrawlDirError:
     is_full = trouble.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
     hint = "make room there, and begin again" if is_full else "choose a place you may write to"
     return CrawlDirError(f"cannot make `{path}`: {trouble.strerror}", hint)
 
 
-def _locked(path: Path, flags: int, operation: int) -> int:
+def _open_and_lock(path: Path, flags: int, operation: int) -> int:
     """Open `path` and lock it; returns the handle. `BlockingIOError` if another process has it locked."""
     while True:
         handle = os.open(path, flags, 0o644)
@@ -334,13 +334,13 @@ def _locked(path: Path, flags: int, operation: int) -> int:
         os.close(handle)  # the file was replaced between opening and locking
 
 
-def _close(handles: list[int]) -> None:
+def _close_handles(handles: list[int]) -> None:
     """Close all handles, the last one first."""
     while handles:
         os.close(handles.pop())
 
 
-def _is_alive(process: int) -> bool:
+def _is_process_alive(process: int) -> bool:
     """Whether the process runs on this machine, under any user."""
     try:
         if process:

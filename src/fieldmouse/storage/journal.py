@@ -18,7 +18,7 @@ from pathlib import Path
 
 import msgspec
 
-from fieldmouse.storage.log import FRAME, Log, framed, sync_directory, write_atomically
+from fieldmouse.storage.log import FRAME, Log, frame_record, sync_directory, write_atomically
 
 _REWRITE_AT = 4 << 20
 _LONGEST = 1 << 28  # bytes: longer than any checkpoint
@@ -55,7 +55,7 @@ class JournalReport(msgspec.Struct, frozen=True):
         return any(span.offset >= self.end for span in self.bad)
 
 
-class Journal:
+class CheckpointJournal:
     """File of checkpoints, newest last; only the newest counts. Opening it changes nothing."""
 
     def __init__(self, path: Path, readable: IsCheckpoint = bool):
@@ -78,7 +78,7 @@ class Journal:
         """Rewrite the file atomically with only the newest whole checkpoint."""
         if self._log is not None:
             self._log.close()
-        content = b"" if self.latest is None else framed(self.latest)
+        content = b"" if self.latest is None else frame_record(self.latest)
         write_atomically(self.path, content)
         self.report = JournalReport(int(self.latest is not None), self.latest, len(content))
         self._log = Log(self.path, len(content))
@@ -109,13 +109,13 @@ def inspect_journal_file(path: Path, readable: IsCheckpoint = bool) -> JournalRe
     records, newest, end, bad = 0, None, 0, list[BadSpan]()
     at = 0
     while at < len(raw):
-        payload = record_at(raw, at)
+        payload = whole_record_at(raw, at)
         if payload is not None and readable(payload):
             records, newest = records + 1, payload
             at = end = at + FRAME.size + len(payload)
             continue
-        following = next_record(raw, at + 1, readable)
-        if following is None and _begins_record(raw, at, newest):
+        following = offset_of_next_record(raw, at + 1, readable)
+        if following is None and _may_be_torn_record(raw, at, newest):
             return JournalReport(records, newest, end, tuple(bad), len(raw) - at)
         stop = len(raw) if following is None else following
         if payload is not None:
@@ -133,7 +133,7 @@ def inspect_journal_file(path: Path, readable: IsCheckpoint = bool) -> JournalRe
     return JournalReport(records, newest, end, tuple(bad))
 
 
-def record_at(raw: bytes, at: int) -> bytes | None:
+def whole_record_at(raw: bytes, at: int) -> bytes | None:
     """The payload of the whole record at `at`, or None."""
     if len(raw) - at <= FRAME.size:
         return None
@@ -144,13 +144,13 @@ def record_at(raw: bytes, at: int) -> bytes | None:
     return payload if zlib.crc32(payload) == check else None
 
 
-def next_record(raw: bytes, start: int, readable: IsCheckpoint = bool) -> int | None:
+def offset_of_next_record(raw: bytes, start: int, readable: IsCheckpoint = bool) -> int | None:
     """The offset of the next whole record from `start` on, or None."""
-    payloads = ((at, record_at(raw, at)) for at in range(start, len(raw) - FRAME.size))
+    payloads = ((at, whole_record_at(raw, at)) for at in range(start, len(raw) - FRAME.size))
     return next((at for at, payload in payloads if payload is not None and readable(payload)), None)
 
 
-def _begins_record(raw: bytes, at: int, newest: bytes | None) -> bool:
+def _may_be_torn_record(raw: bytes, at: int, newest: bytes | None) -> bool:
     """Whether the rest of the file can be the beginning of a record that was being written."""
     left = len(raw) - at
     if left < FRAME.size:

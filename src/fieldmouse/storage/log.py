@@ -36,7 +36,7 @@ FRAME = struct.Struct("<II")
 _READ_AHEAD = 1 << 20
 
 
-def framed(record: bytes) -> bytes:
+def frame_record(record: bytes) -> bytes:
     """A record with its frame, as it is stored in a log."""
     return FRAME.pack(len(record), zlib.crc32(record)) + record
 
@@ -88,7 +88,7 @@ class Log:
     def append(self, record: bytes) -> int:
         """Add one record and return its offset."""
         assert record, "an empty record cannot be told from zeros that a crash left"
-        return self.append_framed(framed(record))
+        return self.append_framed(frame_record(record))
 
     def append_framed(self, framed: bytes) -> int:
         """Add records framed by another log, and return the offset of the first."""
@@ -144,7 +144,7 @@ class Log:
             self.flush()
         if self._file < 0:
             raise DamagedFile(self.path, f"there is no record at byte {offset}")
-        return record_at(self._file, self.path, offset, self._written)
+        return read_record_at(self._file, self.path, offset, self._written)
 
     def read_unchecked(self, offset: int, size: int) -> bytes:
         """Some bytes of the file without checks, to decide cheaply whether a full read is worthwhile."""
@@ -169,7 +169,7 @@ class Log:
             os.close(self._file)
 
 
-def record_at(handle: int, path: Path, offset: int, length: int) -> bytes:
+def read_record_at(handle: int, path: Path, offset: int, length: int) -> bytes:
     """The record at `offset` of an open log of which `length` bytes count."""
     size = check = 0
     head = os.pread(handle, FRAME.size, offset)
@@ -182,7 +182,7 @@ def record_at(handle: int, path: Path, offset: int, length: int) -> bytes:
     raise DamagedFile(path, f"the record at byte {offset} does not match its checksum")
 
 
-def records(path: Path, *, start: int = 0, length: int | None = None) -> Iterator[tuple[int, bytes]]:
+def read_records(path: Path, *, start: int = 0, length: int | None = None) -> Iterator[tuple[int, bytes]]:
     """Yield every record from `start` up to `length` with its offset.
 
     With a length, anything wrong before it raises `DamagedFile`. Without one the file may
@@ -247,7 +247,7 @@ def length_of_whole_records(path: Path) -> int:
     """The length of a log up to its last whole record; 0 if there is no file."""
     length = 0
     if path.exists():
-        for offset, record in records(path):
+        for offset, record in read_records(path):
             length = offset + FRAME.size + len(record)
     return length
 
@@ -316,7 +316,7 @@ class SupersededFiles:
         self._sealed.clear()
 
 
-def delete_unnamed(directory: Path, pattern: str, keep: Iterable[str]) -> None:
+def delete_unnamed_files(directory: Path, pattern: str, keep: Iterable[str]) -> None:
     """Delete files left by a kill that no checkpoint ever named."""
     kept = set(keep)
     for path in directory.glob(pattern):

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from xxhash import xxh3_64_intdigest
 
 from fieldmouse.storage.directory import CrawlDir, Identity
-from fieldmouse.storage.log import FRAME, records
+from fieldmouse.storage.log import FRAME, read_records
 from fieldmouse.types.outcome import GONE_STATUSES, ContentChange, OutcomeRow
 from fieldmouse.types.reason import OutcomeKind
 from fieldmouse.url import Url
@@ -29,14 +29,14 @@ _SEED = secrets.randbits(63)
 _MAY_BE_FORGIVEN = (OutcomeKind.FAILED, OutcomeKind.REFUSED, OutcomeKind.WITHDRAWN)
 
 
-def rows(home: CrawlDir, *, length: int) -> Iterator[OutcomeRow]:
+def outcome_rows(home: CrawlDir, *, length: int) -> Iterator[OutcomeRow]:
     """Yield every row that counts, oldest first. `length` comes from the checkpoint."""
-    yield from _counting(home, length, _taken_back(home, length))
+    yield from _rows_not_withdrawn(home, length, _count_withdrawn(home, length))
 
 
-def _counting(home: CrawlDir, length: int, taken_back: Counter[str]) -> Iterator[OutcomeRow]:
+def _rows_not_withdrawn(home: CrawlDir, length: int, taken_back: Counter[str]) -> Iterator[OutcomeRow]:
     taken_back = taken_back.copy()
-    for _, record in records(home / "outcomes.log", length=length):
+    for _, record in read_records(home / "outcomes.log", length=length):
         row = _decode(record)
         if taken_back and row.kind in _MAY_BE_FORGIVEN:
             if row.kind is OutcomeKind.WITHDRAWN:
@@ -47,24 +47,24 @@ def _counting(home: CrawlDir, length: int, taken_back: Counter[str]) -> Iterator
         yield row
 
 
-def _taken_back(home: CrawlDir, length: int) -> Counter[str]:
+def _count_withdrawn(home: CrawlDir, length: int) -> Counter[str]:
     """The number of early failures of each URL that were taken back."""
     mark, counts = OutcomeKind.WITHDRAWN.encode(), Counter[str]()
-    for _, record in records(home / "outcomes.log", length=length):
+    for _, record in read_records(home / "outcomes.log", length=length):
         if mark in record and (row := _decode(record)).kind is OutcomeKind.WITHDRAWN:
             counts[row.url] += 1
     return counts
 
 
-def newest_pages(home: CrawlDir, *, length: int) -> Iterator[OutcomeRow]:
+def newest_page_rows(home: CrawlDir, *, length: int) -> Iterator[OutcomeRow]:
     """The newest row of each stored page, without pages that a poll found gone, moved or excluded.
 
     Two passes: the first keeps eight bytes per page instead of its text, so that a crawl
     of many millions of pages can be read on a small machine.
     """
     hashes, unlisted = array("Q"), dict[int, int]()
-    taken_back = _taken_back(home, length)
-    for row in _counting(home, length, taken_back):
+    taken_back = _count_withdrawn(home, length)
+    for row in _rows_not_withdrawn(home, length, taken_back):
         if decides_page(row):
             hashes.append(url_hash(row.url))
         elif row.unlisted:
@@ -73,14 +73,14 @@ def newest_pages(home: CrawlDir, *, length: int) -> Iterator[OutcomeRow]:
     repeated = set(np.unique(ordered[1:][ordered[1:] == ordered[:-1]]).tolist())
     del ordered
     left = Counter(key for key in hashes if key in repeated) if repeated else Counter[int]()
-    stored = filter(decides_page, _counting(home, length, taken_back))
+    stored = filter(decides_page, _rows_not_withdrawn(home, length, taken_back))
     for position, (row, key) in enumerate(zip(stored, hashes, strict=True)):
         if key in left:
             left[key] -= 1
             if left[key]:
                 continue
         if row.kind is OutcomeKind.PAGE:
-            yield without_index(row) if unlisted.get(key, 0) > position else row
+            yield as_not_indexed(row) if unlisted.get(key, 0) > position else row
 
 
 def url_hash(url: str) -> int:
@@ -88,7 +88,7 @@ def url_hash(url: str) -> int:
     return xxh3_64_intdigest(url.encode(), _SEED)
 
 
-def without_index(row: OutcomeRow) -> OutcomeRow:
+def as_not_indexed(row: OutcomeRow) -> OutcomeRow:
     """The row of an unchanged page whose headers now forbid indexing."""
     return msgspec.structs.replace(row, indexed=False)
 
@@ -104,10 +104,10 @@ def newest_page_row(rows: Sequence[OutcomeRow]) -> OutcomeRow | None:
     if last is None or rows[last].kind is not OutcomeKind.PAGE:
         return None
     unlisted = any(row.unlisted for row in rows[last:])
-    return without_index(rows[last]) if unlisted else rows[last]
+    return as_not_indexed(rows[last]) if unlisted else rows[last]
 
 
-def pages_from(home: CrawlDir, start: int, *, length: int) -> Iterator[tuple[OutcomeRow, int]]:
+def page_rows_from(home: CrawlDir, start: int, *, length: int) -> Iterator[tuple[OutcomeRow, int]]:
     """Yield every stored page from byte `start` of the log on, with the offset after its row.
 
     A page that was fetched again is yielded again, unless the poll found it unchanged. The
@@ -115,7 +115,7 @@ def pages_from(home: CrawlDir, start: int, *, length: int) -> Iterator[tuple[Out
     """
     if start >= length:
         return
-    for offset, record in records(home / "outcomes.log", start=start, length=length):
+    for offset, record in read_records(home / "outcomes.log", start=start, length=length):
         row = _decode(record)
         if row.kind is OutcomeKind.PAGE and row.news not in (ContentChange.SAME, ContentChange.NOISE):
             yield row, offset + FRAME.size + len(record)
@@ -124,7 +124,7 @@ def pages_from(home: CrawlDir, start: int, *, length: int) -> Iterator[tuple[Out
 def retried_urls(home: CrawlDir, *, length: int) -> set[Url]:
     """URLs whose last outcome as a new URL was taken back."""
     mark, taken_back = OutcomeKind.WITHDRAWN.encode(), set[Url]()
-    for _, record in records(home / "outcomes.log", length=length):
+    for _, record in read_records(home / "outcomes.log", length=length):
         if taken_back or mark in record:  # most logs have none
             row = _decode(record)
             if row.kind is OutcomeKind.WITHDRAWN:
@@ -134,23 +134,23 @@ def retried_urls(home: CrawlDir, *, length: int) -> set[Url]:
     return taken_back
 
 
-def _rows_with(home: CrawlDir, url: str, length: int) -> Iterator[OutcomeRow]:
+def _rows_containing(home: CrawlDir, url: str, length: int) -> Iterator[OutcomeRow]:
     """Yield the rows that contain a URL; others are skipped by their bytes, much cheaper than by decoding."""
     name = url.encode()
-    for _, record in records(home / "outcomes.log", length=length):
+    for _, record in read_records(home / "outcomes.log", length=length):
         if name in record:
             yield _decode(record)
 
 
 def rows_of(home: CrawlDir, url: str, *, length: int) -> list[OutcomeRow]:
     """All rows of one URL, oldest first, including rows that were taken back."""
-    return [row for row in _rows_with(home, url, length) if row.url == url]
+    return [row for row in _rows_containing(home, url, length) if row.url == url]
 
 
 def pages_moved_to(home: CrawlDir, url: str, *, length: int) -> list[OutcomeRow]:
     """The pages that moved permanently to a URL, each by its newest such row, oldest first."""
     moves: dict[str, OutcomeRow] = {}
-    for row in _rows_with(home, url, length):
+    for row in _rows_containing(home, url, length):
         if row.target == url and row.news is ContentChange.MOVED:
             moves.pop(row.url, None)
             moves[row.url] = row
@@ -185,7 +185,7 @@ class LatestOutcomes(msgspec.Struct, frozen=True):
     crawl: Identity | None = None
     forgiving: bool = False  # later rows take earlier ones back
 
-    def time_of(self, key: int) -> float | None:
+    def latest_time_of(self, key: int) -> float | None:
         """The time of the latest outcome of a URL; None if the log has none."""
         position = int(np.searchsorted(self.keys, np.uint64(key)))
         is_known = position < len(self.keys) and int(self.keys[position]) == key
@@ -203,11 +203,11 @@ def read_latest_outcomes(home: CrawlDir, length: int, known: LatestOutcomes = NO
     if known.length == length and known.crawl is not None:
         return known
     reader = _Collector(known)
-    forgiving = not reader.read_heads(home, length)
+    forgiving = not reader.read_row_heads(home, length)
     if forgiving:
         reader = _Collector(NO_OUTCOMES)
-        reader.read(home, length)
-    keys, at = reader.finish()
+        reader.read_whole_rows(home, length)
+    keys, at = reader.sorted_arrays()
     return LatestOutcomes(keys, at, reader.unlisted, length, home.identity, forgiving)
 
 
@@ -221,41 +221,41 @@ class _Collector:
         self._batch = max(_MIN_BATCH, len(self._keys))
         self.unlisted = dict(known.unlisted)
 
-    def read_heads(self, home: CrawlDir, length: int) -> bool:
+    def read_row_heads(self, home: CrawlDir, length: int) -> bool:
         """Read up to `length`; False if a row takes another back, which requires a full read."""
         if self._start >= length:
             return True
-        for _, record in records(home / "outcomes.log", start=self._start, length=length):
+        for _, record in read_records(home / "outcomes.log", start=self._start, length=length):
             row = _decode_head(record)
             kind = row.kind
             if kind is OutcomeKind.PAGE or (kind is OutcomeKind.FAILED and row.status in GONE_STATUSES):
                 self._fresh_keys.append(url_hash(row.url))
                 self._fresh_at.append(row.at)
                 if len(self._fresh_at) >= self._batch:
-                    self._sort_in()
+                    self._merge_batch()
             elif kind is OutcomeKind.WITHDRAWN:
                 return False
             elif kind is not OutcomeKind.FAILED:
-                self._take(_decode(record))
+                self._add_row(_decode(record))
         return True
 
-    def read(self, home: CrawlDir, length: int) -> None:
-        for row in rows(home, length=length):
-            self._take(row)
+    def read_whole_rows(self, home: CrawlDir, length: int) -> None:
+        for row in outcome_rows(home, length=length):
+            self._add_row(row)
 
-    def _take(self, row: OutcomeRow) -> None:
+    def _add_row(self, row: OutcomeRow) -> None:
         if decides_page(row):
             self._fresh_keys.append(url_hash(row.url))
             self._fresh_at.append(row.at)
         elif row.unlisted:
             self.unlisted[url_hash(row.url)] = row.at
 
-    def finish(self) -> tuple[NDArray[np.uint64], NDArray[np.float64]]:
+    def sorted_arrays(self) -> tuple[NDArray[np.uint64], NDArray[np.float64]]:
         if self._fresh_keys:
-            self._sort_in()
+            self._merge_batch()
         return self._keys, self._at
 
-    def _sort_in(self) -> None:
+    def _merge_batch(self) -> None:
         keys = np.concatenate((self._keys, np.frombuffer(self._fresh_keys, np.uint64)))
         at = np.concatenate((self._at, np.frombuffer(self._fresh_at, np.float64)))
         self._fresh_keys, self._fresh_at = array("Q"), array("d")

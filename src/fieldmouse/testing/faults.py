@@ -47,7 +47,7 @@ class Fault(msgspec.Struct, frozen=True):
         return self.began <= now < self.ended
 
 
-def _now(spells: Sequence[Fault], now: float, dns: bool) -> FaultKind | None:
+def _active_fault(spells: Sequence[Fault], now: float, dns: bool) -> FaultKind | None:
     ills = (spell.ill for spell in spells if spell.is_active(now))
     return next((ill for ill in ills if (ill.value < 0) == dns), None)
 
@@ -68,7 +68,7 @@ class FaultyFetcher(MeadowFetcher):
         self, link: Request, host: Host, address: str, *, body_limit: int | None = None
     ) -> Response | Failed:
         began = self._clock.now()
-        ill = _now(self._spells, began, dns=False)
+        ill = _active_fault(self._spells, began, dns=False)
         if ill is None and host in self._dead:
             ill = FaultKind.REFUSED
         if ill is not None:
@@ -96,9 +96,9 @@ class FaultyDns:
 
     async def query(self, name: str, kind: str) -> DnsAnswer:
         self.queries.append((self._clock.now(), name))
-        ill = _now(self._spells, self._clock.now(), dns=True)
+        ill = _active_fault(self._spells, self._clock.now(), dns=True)
         offline = (FaultKind.NO_NETWORK, FaultKind.NO_ROUTE, FaultKind.SILENT)
-        gone = _now(self._spells, self._clock.now(), dns=False) in offline
+        gone = _active_fault(self._spells, self._clock.now(), dns=False) in offline
         if ill is FaultKind.DNS_FAILS or name in self._mute:
             await self._clock.sleep(0.01)
             return DnsAnswer(error="dns server returned general failure", temporary=True)

@@ -21,23 +21,23 @@ from fieldmouse.cluster.coordinator import (
     CrawlSpec,
     CrawlTotals,
     DamagedField,
-    Heartbeat,
     HeartbeatMark,
     HeartbeatReply,
+    HeartbeatRequest,
     HostGrant,
+    HostOutcomes,
     HostPayload,
     LeaseId,
     LinkOffer,
     ListedAgent,
     OfferResult,
     PageCount,
-    PageReservation,
     ReleasedHost,
-    RestoredHost,
-    RetryBatch,
+    RequeueBatch,
+    ReservationRequest,
     Row,
     SiteBounds,
-    StrandedHosts,
+    UnqueuedHosts,
 )
 from fieldmouse.testing.memory_crawl_state import (
     DEFAULT_LEASE,
@@ -89,10 +89,10 @@ class MemoryCoordinator:
         ledger = self._server.crawls.get(self._crawl)
         if ledger is None:
             raise errors.crawl_lost_error(self._crawl)
-        ledger.note_server_run(self._server.run, self._now())
+        ledger.detect_server_restart(self._server.run, self._now())
         return ledger
 
-    def _ledger_for(self, name: AgentId) -> MemoryCrawl:
+    def _state_for_active(self, name: AgentId) -> MemoryCrawl:
         ledger = self.crawl_state()
         if not ledger.is_active(name):
             raise self._refusal(ledger, name)
@@ -118,7 +118,7 @@ class MemoryCoordinator:
         return self.crawl_state().spec
 
     async def stop_crawl(self, why: str) -> None:
-        self.crawl_state().stop(why)
+        self.crawl_state().set_stop_reason(why)
 
     # -- agents
 
@@ -137,9 +137,9 @@ class MemoryCoordinator:
         if not self.crawl_state().knows_heartbeat(since):
             raise errors.stale_data_error(since.agent)
 
-    async def heartbeat(self, name: AgentId, beat: Heartbeat) -> HeartbeatReply:
+    async def heartbeat(self, name: AgentId, beat: HeartbeatRequest) -> HeartbeatReply:
         await self.check_heartbeat_known(beat.since)
-        ledger, now = self._ledger_for(name), self._now()
+        ledger, now = self._state_for_active(name), self._now()
         ledger.record_heartbeat(name, beat, now)
         ledger.fence_overdue(now)
         notes = await self.list_agents()
@@ -180,10 +180,10 @@ class MemoryCoordinator:
             ledger.fence(name, now, now)
             ledger.members.discard(name.agent)
 
-    async def stranded_hosts(self) -> StrandedHosts:
+    async def unqueued_hosts(self) -> UnqueuedHosts:
         ledger = self.crawl_state()
-        hosts = ledger.stranded()
-        return StrandedHosts(len(hosts), tuple(hosts[:MOST_EXAMPLES]), ledger.repaired)
+        hosts = ledger.list_stranded_hosts()
+        return UnqueuedHosts(len(hosts), tuple(hosts[:MOST_EXAMPLES]), ledger.repaired)
 
     async def list_agents(self) -> list[ListedAgent]:
         ledger, now = self.crawl_state(), self._now()
@@ -236,23 +236,23 @@ class MemoryCoordinator:
     # -- hosts
 
     async def lease_hosts(self, name: AgentId, hosts: int, urls: int, soon: float = 0.0) -> list[HostGrant]:
-        ledger, now = self._ledger_for(name), self._now()
+        ledger, now = self._state_for_active(name), self._now()
         ledger.fence_overdue(now, but=name.agent)
         record = ledger.agents[name.agent]
         if now < ledger.calm_until or now > record.deadline or record.draining:
             return []
         turns = ledger.leasable_hosts(name.agent, now, soon)
-        if not turns and hosts and ledger.repair(now):
+        if not turns and hosts and ledger.repair_stranded_hosts(now):
             turns = ledger.leasable_hosts(name.agent, now, soon)
         return [ledger.lease_host(name, host, urls, now) for host in turns[:hosts]]
 
     async def request_hosts(self, name: AgentId, hosts: Sequence[Host]) -> None:
-        ledger = self._ledger_for(name)
+        ledger = self._state_for_active(name)
         for host in hosts:
             ledger.request_host(name.agent, host, self._now())
 
     async def lease_more_urls(self, name: AgentId, held: Sequence[LeaseId], urls: int) -> list[HostGrant]:
-        ledger, now = self._ledger_for(name), self._now()
+        ledger, now = self._state_for_active(name), self._now()
         return [
             ledger.grant_urls(name, each.host, urls, now)
             if ledger.holds(name, each)
@@ -261,25 +261,25 @@ class MemoryCoordinator:
         ]
 
     async def save_host_payloads(self, name: AgentId, luggage: Mapping[LeaseId, HostPayload]) -> None:
-        ledger = self._ledger_for(name)
+        ledger = self._state_for_active(name)
         for held, payload in luggage.items():
             if ledger.holds(name, held):
                 ledger.store_payload(held.host, payload, self._now())
 
     async def release_hosts(self, name: AgentId, hosts: Sequence[ReleasedHost]) -> None:
-        ledger, now = self._ledger_for(name), self._now()
+        ledger, now = self._state_for_active(name), self._now()
         for given in hosts:
             if ledger.holds(name, given.lease):
                 ledger.give_back(given, now)
 
     async def return_urls(self, name: AgentId, rows: Mapping[LeaseId, Sequence[Row]]) -> None:
-        ledger = self._ledger_for(name)
+        ledger = self._state_for_active(name)
         for held, host_rows in rows.items():
             if ledger.owes_urls(name, held):
                 ledger.return_urls(held.epoch, host_rows, self._now())
 
     async def reconcile_leases(self, name: AgentId, known: Mapping[LeaseId, Collection[int]]) -> list[LeaseId]:
-        ledger, now = self._ledger_for(name), self._now()
+        ledger, now = self._state_for_active(name), self._now()
         for host, record in ledger.hosts.items():
             if record.holder == name and LeaseId(host, record.epoch) not in known:
                 ledger.release_host(host, now)
@@ -292,31 +292,31 @@ class MemoryCoordinator:
     # -- addresses
 
     async def lease_addresses(self, name: AgentId, asks: Sequence[AddressRequest]) -> list[AddressReply]:
-        ledger, now = self._ledger_for(name), self._now()
+        ledger, now = self._state_for_active(name), self._now()
         ledger.fence_overdue(now, but=name.agent)
         return [ledger.lease_address(name, ask, now) for ask in asks]
 
     async def release_addresses(self, name: AgentId, rests: Mapping[str, float]) -> None:
-        ledger, now = self._ledger_for(name), self._now()
+        ledger, now = self._state_for_active(name), self._now()
         for address, rest in rests.items():
             ledger.release_address(name, address, now + rest)
 
     # -- outcomes
 
     async def ack(self, name: AgentId, told: AckBatch) -> list[Sequence[int]]:
-        return self._ledger_for(name).ack(name, told)
+        return self._state_for_active(name).ack(name, told)
 
-    async def retry_failed(self, name: AgentId, taken: RetryBatch) -> int:
-        return self._ledger_for(name).retry_failed(name, taken, self._now())
+    async def retry_failed(self, name: AgentId, taken: RequeueBatch) -> int:
+        return self._state_for_active(name).retry_failed(name, taken, self._now())
 
-    async def reserve_pages(self, name: AgentId, ask: PageReservation) -> int:
-        return self._ledger_for(name).reserve_pages(name, ask, self._now())
+    async def reserve_pages(self, name: AgentId, ask: ReservationRequest) -> int:
+        return self._state_for_active(name).reserve_pages(name, ask, self._now())
 
-    async def count_pages(self) -> PageCount:
-        return self.crawl_state().count_pages(self._now())
+    async def count_acked_pages(self) -> PageCount:
+        return self.crawl_state().count_acked_pages(self._now())
 
     async def quarantine(self, name: AgentId, damaged: Mapping[LeaseId, Sequence[DamagedField]]) -> int:
-        return self._ledger_for(name).quarantine(name, damaged)
+        return self._state_for_active(name).quarantine(name, damaged)
 
     async def last_acked_batch(self, name: AgentId) -> int:
         ledger = self.crawl_state()
@@ -335,7 +335,7 @@ class HiddenMemoryCrawl(MemoryCrawl):
         self.restored[name.agent] = max(name.incarnation, self.restored.get(name.agent, 0))
         self.last_retry[name.agent] = max(told, self.last_retry.get(name.agent, 0))
 
-    def restore_outcomes(self, name: AgentId, hosts: Sequence[RestoredHost], urls: bytes, *, bounded: bool) -> int:
+    def restore_outcomes(self, name: AgentId, hosts: Sequence[HostOutcomes], urls: bytes, *, bounded: bool) -> int:
         counted: list[bool] = []
         fresh: list[str] = []
         for host in hosts:
@@ -349,16 +349,16 @@ class HiddenMemoryCrawl(MemoryCrawl):
             if new:
                 self.hosts.setdefault(host.host, HostRecord())
         self.settled += len(fresh)
-        self._count(fresh)
+        self._count_kinds(fresh)
         if fresh and urls:
             kinds = tuple(kind for host in hosts for kind in host.kinds)
             self.kept_batches.setdefault(name.agent, []).append(KeptAckBatch(urls, tuple(counted), kinds))
         return len(fresh)
 
-    def publish(self, now: float, lease: float, delay: float, age: float) -> None:
+    def set_published(self, now: float, lease: float, delay: float, age: float) -> None:
         self.created_at = now - age
         self.longest_lease = lease
-        self.note_delay(delay)
+        self.record_delay(delay)
         self.calm_until = now + max(lease, DEFAULT_LEASE) + self.longest_delay + EXTRA_CALM
         self.epoch = max(self.epoch, int(now * 1000))
         self.mark_started()
@@ -371,14 +371,14 @@ class MemoryRebuilder(MemoryCoordinator):
         ledger = self._server.hidden.get(self._crawl)
         if not isinstance(ledger, HiddenMemoryCrawl):
             raise errors.crawl_lost_error(self._crawl)
-        ledger.note_server_run(self._server.run, self._now())
+        ledger.detect_server_restart(self._server.run, self._now())
         return ledger
 
     async def clear_stale_copy(self, key_seed: int, since: Sequence[HeartbeatMark]) -> bool:
         crawl = self._server.crawls.get(self._crawl)
         if crawl is None or crawl.spec.key_seed != key_seed or all(map(crawl.knows_heartbeat, since)):
             return False
-        crawl.note_server_run(self._server.run, self._now())
+        crawl.detect_server_restart(self._server.run, self._now())
         if awake := crawl.recently_active_agents(self._now()):
             raise errors.agents_active_error(self._crawl, awake)
         del self._server.crawls[self._crawl]
@@ -397,7 +397,7 @@ class MemoryRebuilder(MemoryCoordinator):
         self._server.hidden.pop(self._crawl, None)
 
     async def restore_outcomes(
-        self, name: AgentId, hosts: Sequence[RestoredHost], urls: bytes = b"", *, bounded: bool = False
+        self, name: AgentId, hosts: Sequence[HostOutcomes], urls: bytes = b"", *, bounded: bool = False
     ) -> int:
         return self.crawl_state().restore_outcomes(name, hosts, urls, bounded=bounded)
 
@@ -408,8 +408,8 @@ class MemoryRebuilder(MemoryCoordinator):
         for host, payload in luggage.items():
             self.crawl_state().store_payload(host, payload, self._now())
 
-    async def publish(self, lease: float, delay: float, age: float = 0.0) -> None:
+    async def publish_crawl(self, lease: float, delay: float, age: float = 0.0) -> None:
         if self._crawl in self._server.crawls:
             raise errors.crawl_not_empty_error(self._crawl)
-        self.crawl_state().publish(self._now(), lease, delay, age)
+        self.crawl_state().set_published(self._now(), lease, delay, age)
         self._server.crawls[self._crawl] = self._server.hidden.pop(self._crawl)

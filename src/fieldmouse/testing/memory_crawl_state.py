@@ -21,17 +21,17 @@ from fieldmouse.cluster.coordinator import (
     AgentId,
     CrawlSpec,
     DamagedField,
-    Heartbeat,
     HeartbeatMark,
+    HeartbeatRequest,
     HostGrant,
     HostPayload,
     LeaseId,
     LinkOffer,
     OfferResult,
     PageCount,
-    PageReservation,
     ReleasedHost,
-    RetryBatch,
+    RequeueBatch,
+    ReservationRequest,
     Row,
     SiteBounds,
     compute_reservation,
@@ -221,7 +221,7 @@ class MemoryCrawl:
         # starts of agents whose outcomes were all restored from their disks
         self.restored: dict[str, int] = {}
 
-    def note_server_run(self, run: str, now: float) -> None:
+    def detect_server_restart(self, run: str, now: float) -> None:
         """Note the run of the server: a restarted server may have lost its last changes."""
         if run != self.run:
             self.run, self.run_since = run, now
@@ -241,7 +241,7 @@ class MemoryCrawl:
             if record.active and record.deadline >= now and record.seen_at > self.run_since
         )
 
-    def stop(self, why: str) -> None:
+    def set_stop_reason(self, why: str) -> None:
         self.stop_reason = why
 
     def add_scope_pages(self, urls: Iterable[Url]) -> None:
@@ -264,17 +264,17 @@ class MemoryCrawl:
                 name.incarnation, now, now + lease, draining=pending and name.agent in self.members
             )
         self.members.add(name.agent)
-        self.extend(name, now, lease)
+        self.extend_lease(name, now, lease)
 
-    def extend(self, name: AgentId, now: float, lease: float) -> None:
+    def extend_lease(self, name: AgentId, now: float, lease: float) -> None:
         record = self.agents[name.agent]
         record.seen_at, record.deadline = now, max(record.deadline, now + lease)
         self.longest_lease = max(self.longest_lease, lease)
 
-    def record_heartbeat(self, name: AgentId, beat: Heartbeat, now: float) -> None:
+    def record_heartbeat(self, name: AgentId, beat: HeartbeatRequest, now: float) -> None:
         before = self.last_heartbeat.get(name.agent, (0, 0))
         self.last_heartbeat[name.agent] = max(before, (name.incarnation, beat.number))
-        self.extend(name, now, beat.lease_seconds)
+        self.extend_lease(name, now, beat.lease_seconds)
         self.agents[name.agent].status = beat.status
 
     def fence(self, name: AgentId, deadline: float, now: float, *, moves: bool = True) -> None:
@@ -320,7 +320,7 @@ class MemoryCrawl:
             if bounds.hosts or bounds.urls:
                 self.sites[offer.site] = (hosts, urls + len(rows))
             self.seen.update(key for key, _ in rows)
-            self._wait(record, rows, now)
+            self._enqueue_rows(record, rows, now)
         return OfferResult(len(rows), dropped_urls=len(fresh) - len(rows))
 
     def mark_started(self) -> None:
@@ -331,7 +331,7 @@ class MemoryCrawl:
         record = self.agents.get(agent)
         return agent if record is not None and record.active and not record.draining else ""
 
-    def _wait(self, record: HostRecord, rows: Sequence[Row], now: float, *, first: bool = False) -> None:
+    def _enqueue_rows(self, record: HostRecord, rows: Sequence[Row], now: float, *, first: bool = False) -> None:
         """Let URLs wait. If the host was idle, the agent it is placed at may have left since."""
         if rows and not record.waiting:
             record.place = self.placeable_agent(record.place)
@@ -339,7 +339,7 @@ class MemoryCrawl:
 
     # -- liveness
 
-    def stranded(self) -> list[Host]:
+    def list_stranded_hosts(self) -> list[Host]:
         """Hosts that cannot be granted to any agent: placed at or held by an agent that left."""
         return [
             host
@@ -349,9 +349,9 @@ class MemoryCrawl:
             or any(lease.host == host and not self.is_active(lease.agent_id) for lease in self.leases.values())
         ]
 
-    def repair(self, now: float) -> int:
+    def repair_stranded_hosts(self, now: float) -> int:
         """Let stranded hosts wait for any agent; returns their number."""
-        hosts = self.stranded()
+        hosts = self.list_stranded_hosts()
         for host in hosts:
             record = self.hosts[host]
             if record.holder is not None and not self.is_active(record.holder):
@@ -449,7 +449,7 @@ class MemoryCrawl:
         """Let URLs wait again, as far as they are owed."""
         record = self.hosts[self.leases[epoch].host]
         owed = self.settle_keys(epoch, dict(rows))
-        self._wait(record, [row for row in dict(rows).items() if row[0] in owed], now, first=True)
+        self._enqueue_rows(record, [row for row in dict(rows).items() if row[0] in owed], now, first=True)
 
     def give_back(self, given: ReleasedHost, now: float) -> None:
         """Release a host on behalf of its holder, with the URLs that were not visited."""
@@ -464,9 +464,9 @@ class MemoryCrawl:
     def store_payload(self, host: Host, luggage: HostPayload, now: float) -> None:
         """Store the state of a host, as its holder reports it."""
         self.hosts[host].store_payload(luggage, now)
-        self.note_delay(luggage.delay)
+        self.record_delay(luggage.delay)
 
-    def note_delay(self, delay: float) -> None:
+    def record_delay(self, delay: float) -> None:
         self.longest_delay = max(self.longest_delay, min(delay, MOST_CALM_DELAY))
 
     # -- addresses
@@ -487,7 +487,7 @@ class MemoryCrawl:
         if holder != name and now < ready_at:
             return AddressReply(False, ready_at - now)
         record.holder, record.delay = name, ask.delay
-        self.note_delay(ask.delay)
+        self.record_delay(ask.delay)
         return AddressReply(True)
 
     def release_address(self, name: AgentId, address: str, not_before: float) -> None:
@@ -520,7 +520,7 @@ class MemoryCrawl:
         self.last_batch[name] = max(told.number, self.last_batch.get(name, 0))
         if any(counted):
             kinds = [kind for kind, counts in zip(every, counted, strict=True) if counts]
-            self._count(kinds)
+            self._count_kinds(kinds)
             record = self.agents[name.agent]
             record.reserved_pages = max(0, record.reserved_pages - kinds.count(PAGE_KIND))
             if told.urls:
@@ -536,30 +536,30 @@ class MemoryCrawl:
                 if value.field == "rows" and self.owes_urls(name, held):
                     gone = len(self.settle_keys(held.epoch, value.keys))
                     self.settled += gone
-                    self._count(["quarantined"] * gone)
+                    self._count_kinds(["quarantined"] * gone)
                     self.quarantined += gone > 0
                     urls += gone
                 elif value.field != "rows" and self.holds(name, held):
                     self.quarantined += self.hosts[held.host].drop_field(value.field)
         return urls
 
-    def reserve_pages(self, name: AgentId, ask: PageReservation, now: float) -> int:
+    def reserve_pages(self, name: AgentId, ask: ReservationRequest, now: float) -> int:
         living = {agent: record for agent, record in self.agents.items() if record.active}
-        own, counted = living.pop(name.agent), self.count_pages(now)
+        own, counted = living.pop(name.agent), self.count_acked_pages(now)
         others = sum(record.reserved_pages for record in living.values())
         own.reserved_pages = compute_reservation(
             ask, booked=counted.acked, others=others, agents=1 + len(living), calm=counted.calm
         )
         return own.reserved_pages
 
-    def count_pages(self, now: float) -> PageCount:
+    def count_acked_pages(self, now: float) -> PageCount:
         return PageCount(self.kinds.get(PAGE_KIND, 0), now < self.calm_until)
 
-    def _count(self, kinds: Iterable[str], sign: int = 1) -> None:
+    def _count_kinds(self, kinds: Iterable[str], sign: int = 1) -> None:
         for kind in filter(None, kinds):
             self.kinds[kind] = self.kinds.get(kind, 0) + sign
 
-    def retry_failed(self, name: AgentId, taken: RetryBatch, now: float) -> int:
+    def retry_failed(self, name: AgentId, taken: RequeueBatch, now: float) -> int:
         """Let the rows wait again, no longer settled, unless this part was received before."""
         if taken.number <= self.last_retry.get(name.agent, 0):
             return 0
@@ -580,8 +580,8 @@ class MemoryCrawl:
     def requeue(self, host: Host, rows: Sequence[Row], kinds: Sequence[str], now: float) -> list[int]:
         """Let URLs with outcomes of these kinds wait again, unless they already do; returns their keys."""
         fresh = [(row, kind) for row, kind in zip(rows, kinds, strict=True) if row[0] not in self.requeued]
-        self._wait(self.hosts.setdefault(host, HostRecord()), [row for row, _ in fresh], now)
-        self._count((kind for _, kind in fresh), -1)
+        self._enqueue_rows(self.hosts.setdefault(host, HostRecord()), [row for row, _ in fresh], now)
+        self._count_kinds((kind for _, kind in fresh), -1)
         self.settled -= len(fresh)
         keys = [key for (key, _), _ in fresh]
         self.requeued.update(keys)

@@ -26,7 +26,7 @@ class VirtualTimeDeadlock(RuntimeError):
     """All tasks wait, and no timer is set."""
 
 
-class _Jump(selectors.DefaultSelector):
+class _TimeJumpSelector(selectors.DefaultSelector):
     """Selector that never waits: instead it advances the loop's clock."""
 
     now = 0.0
@@ -46,7 +46,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
     """Event loop in virtual time; usually created by `run_in_virtual_time`."""
 
     def __init__(self) -> None:
-        self._jump = _Jump()
+        self._jump = _TimeJumpSelector()
         super().__init__(self._jump)
         # Timers within this interval of now count as due. The loop's default is the wall clock's resolution;
         # this clock is exact except for rounding, and a timer must not be missed by one ulp.

@@ -24,7 +24,7 @@ class ContentChange(StrEnum):
     MOVED = "moved"
 
 
-class FetchObservation(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
+class PageComparison(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
     """One fetch of a page, compared with the copy that its request described."""
 
     at: float  # when the answer was complete
@@ -210,5 +210,5 @@ class IndexResult(msgspec.Struct, frozen=True, array_like=True):
     reason: OutcomeReason = OutcomeReason.NONE  # of the OutcomeRow
     left_out: int = 0  # links of the page beyond `limits.links_per_page`
     complaint: str = ""  # error of a plug-in
-    sighting: FetchObservation | None = None  # of a page, an unchanged page or a page that is gone
+    sighting: PageComparison | None = None  # of a page, an unchanged page or a page that is gone
     held: tuple[Request, ...] = ()  # out of scope, unless a redirect of a seed adds their hosts

@@ -40,20 +40,20 @@ from fieldmouse.url import Url
 from fieldmouse.workers.protocol import (
     FRAME_LENGTH,
     AddToScope,
-    Begin,
-    Committed,
-    Finish,
-    Finished,
+    CommitPrepared,
+    FinishShard,
     FrameReader,
-    Job,
-    Opened,
+    JournalCommitted,
+    OpenShard,
+    PageJob,
     ParsedPages,
-    Prepare,
-    Prepared,
-    Ready,
-    Start,
+    PrepareCommit,
+    RollBack,
+    ShardOpened,
     ToWorker,
     WorkerFailed,
+    WorkerFinished,
+    WorkerReady,
     decode_from_worker,
     encode,
 )
@@ -129,7 +129,7 @@ class WorkerProcess:
         """Whether plug-in code is processing the page."""
         return bool(_NUMBER.unpack_from(self._memory)[0] < NO_PAGE)
 
-    def stop(self, grace: float) -> int:
+    def wait_or_kill(self, grace: float) -> int:
         """Wait `grace` seconds for its own exit, then kill it; return the exit code, negative for a signal."""
         try:
             return self._child.wait(grace)
@@ -163,7 +163,7 @@ class PagesInWorker:
         self._parsed_others: dict[int, list[StorableOutcome]] = {}
 
     @property
-    def outstanding(self) -> int:
+    def outstanding_pages(self) -> int:
         """Number of pages whose result is not back."""
         return len(self._unparsed) + len(self._unparsed_others)
 
@@ -189,7 +189,7 @@ class PagesInWorker:
         """The URL of the page with this ticket; "" if it is unknown or already parsed."""
         return self._unparsed[number][0] if number in self._unparsed else ""
 
-    def commit(self, batch: int) -> bool:
+    def mark_committed(self, batch: int) -> bool:
         """Record the commit of all batches up to `batch`; return whether there was anything."""
         tables = self._parsed, self._parsed_others
         return bool([table.pop(b) for table in tables for b in list(table) if b <= batch])
@@ -242,10 +242,10 @@ class WorkerDeaths:
             return True
         return bool(self._plugin_deaths) and self._plugin_deaths[url] >= MAX_KILLS // MAX_DEATHS
 
-    def worker_started(self) -> None:
+    def record_start(self) -> None:
         self._failed_starts = 0
 
-    def pages_committed(self) -> None:
+    def record_commit(self) -> None:
         """Reset the count of consecutive deaths: new pages were committed."""
         self._fruitless = 0
 
@@ -334,21 +334,21 @@ class WorkerConnection(asyncio.Protocol):
 
     async def start(self) -> None:
         """Start a worker that locks and verifies the shard; nothing is changed yet."""
-        await self._open()
+        await self._start_process()
         if self.error is not None:
             raise self.error
 
-    async def begin(self) -> None:
+    async def roll_back_and_accept(self) -> None:
         """Restore the shard to its committed state, and accept pages."""
-        while self._running:
+        while self._is_usable:
             if self._transport is None:
-                await self._open()
+                await self._start_process()
                 continue
-            if await self._request(Begin()):
+            if await self._send_and_wait(RollBack()):
                 # Set here and not when the reply arrives: a worker that dies in between was never at work.
                 self._begun = True
-                self._deaths.worker_started()
-                self._write(AddToScope(tuple(self._added_to_scope), self._scope_is_open))
+                self._deaths.record_start()
+                self._queue_message(AddToScope(tuple(self._added_to_scope), self._scope_is_open))
                 undelivered, self._undelivered = self._undelivered, []
                 for page in undelivered:
                     self.send(0, page)
@@ -357,27 +357,27 @@ class WorkerConnection(asyncio.Protocol):
         if self.error is not None:
             raise self.error
 
-    async def _open(self) -> None:
-        while self._running:
+    async def _start_process(self) -> None:
+        while self._is_usable:
             self._worker, ours = WorkerProcess.start()
             self._frames = FrameReader()
             self._out.clear()
             await asyncio.get_running_loop().create_connection(lambda: self, sock=ours)
-            start = Start(str(self._directory), self._shard, self._config, self.committed_state, self._batch)
-            if await self._request(start):
+            start = OpenShard(str(self._directory), self._shard, self._config, self.committed_state, self._batch)
+            if await self._send_and_wait(start):
                 return
             self.error = self.error or self._deaths.record_failed_start()
 
     @property
-    def _running(self) -> bool:
+    def _is_usable(self) -> bool:
         return self.error is None and not self._closing
 
-    async def _request(self, message: ToWorker) -> bool:
+    async def _send_and_wait(self, message: ToWorker) -> bool:
         """Send a message to an opening worker; return whether it is still alive after its reply."""
         if self._transport is None:
             return False
         self._reply = asyncio.get_running_loop().create_future()
-        self._write(message)
+        self._queue_message(message)
         await self._reply
         return self._transport is not None
 
@@ -387,7 +387,11 @@ class WorkerConnection(asyncio.Protocol):
     def connection_lost(self, _: Exception | None) -> None:
         self._transport = None
         assert self._worker is not None
-        in_hand, in_plugin, code = self._worker.current_page, self._worker.in_plugin, self._worker.stop(EXIT_GRACE)
+        in_hand, in_plugin, code = (
+            self._worker.current_page,
+            self._worker.in_plugin,
+            self._worker.wait_or_kill(EXIT_GRACE),
+        )
         self._worker = None
         self._earlier_peak = max(self._earlier_peak, self._peak)
         begun, self._begun = self._begun, False
@@ -409,21 +413,21 @@ class WorkerConnection(asyncio.Protocol):
                 self._restart()
 
     def _restart(self) -> None:
-        self._starting = asyncio.get_running_loop().create_task(self.begin())
+        self._starting = asyncio.get_running_loop().create_task(self.roll_back_and_accept())
         self._starting.add_done_callback(lambda task: task.cancelled() or task.exception())
 
     # -- pages
 
     @property
-    def outstanding(self) -> int:
-        return self._holdings.outstanding
+    def outstanding_pages(self) -> int:
+        return self._holdings.outstanding_pages
 
     @property
     def has_room(self) -> bool:
         holdings = self._holdings
         return (
             self._begun
-            and holdings.outstanding < MAX_OUTSTANDING_PAGES
+            and holdings.outstanding_pages < MAX_OUTSTANDING_PAGES
             and holdings.unparsed_bytes < MAX_OUTSTANDING_BYTES
         )
 
@@ -433,7 +437,7 @@ class WorkerConnection(asyncio.Protocol):
             outcome = Failed(outcome.link, OutcomeReason.CRASHED, at, "the page killed its worker twice")
         if self._begun:
             self._holdings.add_sent(number, outcome)
-            self._write(Job(number, outcome, self._deaths.should_skip_plugins(outcome.link.url)))
+            self._queue_message(PageJob(number, outcome, self._deaths.should_skip_plugins(outcome.link.url)))
         elif number:
             # The worker died between `has_room` and now.
             asyncio.get_running_loop().call_soon(self._on_undone, [number])
@@ -445,9 +449,9 @@ class WorkerConnection(asyncio.Protocol):
         self._added_to_scope += joined
         self._scope_is_open = is_open
         if self._begun:
-            self._write(AddToScope(tuple(joined), is_open))
+            self._queue_message(AddToScope(tuple(joined), is_open))
 
-    def _write(self, message: ToWorker) -> None:
+    def _queue_message(self, message: ToWorker) -> None:
         payload = encode(message)
         if not self._out:
             asyncio.get_running_loop().call_soon(self._flush)
@@ -460,7 +464,7 @@ class WorkerConnection(asyncio.Protocol):
         self._out.clear()
 
     def data_received(self, piece: bytes) -> None:
-        for payload in self._frames.feed(piece):
+        for payload in self._frames.split_frames(piece):
             message = decode_from_worker(payload)
             match message:
                 case ParsedPages(parsed):
@@ -469,15 +473,15 @@ class WorkerConnection(asyncio.Protocol):
                         if page.complaint:
                             self._plugin_warnings.warn(page.complaint)
                     self._on_parsed(parsed)
-                case Prepared(state, peak):
+                case CommitPrepared(state, peak):
                     self._peak = peak
                     self._prepared = state
                     if self._preparing is not None:
                         self._preparing.set_result(None)
                         self._preparing = None
-                case Opened() | Ready():
+                case ShardOpened() | WorkerReady():
                     _resolve(self._reply)
-                case Finished(peak):
+                case WorkerFinished(peak):
                     self._peak = peak
                     _resolve(self._finished)
                 case WorkerFailed(words, hint):
@@ -485,7 +489,7 @@ class WorkerConnection(asyncio.Protocol):
 
     # -- checkpoints
 
-    async def prepare(self) -> ShardState:
+    async def prepare_commit(self) -> ShardState:
         """The newest durable state, of everything sent so far; the last committed one if the worker died."""
         assert self._prepared is None, "the last checkpoint is still pending"
         while self._starting is not None:
@@ -493,7 +497,7 @@ class WorkerConnection(asyncio.Protocol):
             await asyncio.wait([starting])
         if self.error is None and self._begun:
             self._preparing = asyncio.get_running_loop().create_future()
-            self._write(Prepare())
+            self._queue_message(PrepareCommit())
             self._batch += 1
             await self._preparing
         else:
@@ -502,21 +506,21 @@ class WorkerConnection(asyncio.Protocol):
             raise self.error
         return self._prepared or self.committed_state
 
-    def committed(self) -> None:
+    def mark_committed(self) -> None:
         """Record that the journal holds the state that `prepare` returned."""
         if self._prepared is not None:
             self.committed_state, self._prepared = self._prepared, None
-            if self._holdings.commit(self.committed_state.batch):
-                self._deaths.pages_committed()
-            self._write(Committed(self.committed_state.batch))
-        if self._transport is None and self._running and self._starting is None:
+            if self._holdings.mark_committed(self.committed_state.batch):
+                self._deaths.record_commit()
+            self._queue_message(JournalCommitted(self.committed_state.batch))
+        if self._transport is None and self._is_usable and self._starting is None:
             self._restart()
 
-    async def finish(self) -> None:
+    async def finish_shard(self) -> None:
         if not self._begun:
             return
         self._finished = asyncio.get_running_loop().create_future()
-        self._write(Finish())
+        self._queue_message(FinishShard())
         await self._finished
         if self.error is not None:
             raise self.error
@@ -544,7 +548,7 @@ class WorkerConnection(asyncio.Protocol):
             self._flush()
             self._transport.close()
         if self._worker is not None:
-            await asyncio.to_thread(self._worker.stop, EXIT_TIMEOUT)
+            await asyncio.to_thread(self._worker.wait_or_kill, EXIT_TIMEOUT)
 
 
 def _resolve(reply: asyncio.Future[None] | None) -> None:

@@ -1,6 +1,6 @@
 """In-process worker: runs a shard without a worker process, for virtual time and for debuggers.
 
-Pages are parsed, archived and indexed by the same `Shard` as in a worker, but
+Pages are parsed, archived and indexed by the same `ShardWriter` as in a worker, but
 immediately and on the caller's thread. Results are still delivered later, from the event
 loop, as they are over a socket. There is no process that can die, so nothing is ever undone.
 """
@@ -17,7 +17,7 @@ from fieldmouse.errors import FieldmouseError, StorageError
 from fieldmouse.storage.checkpoint import ShardState
 from fieldmouse.types.outcome import Failed, IndexResult, Moved, Page, Unchanged
 from fieldmouse.url import Url
-from fieldmouse.workers.shard import CheckedShard, Shard
+from fieldmouse.workers.shard import CheckedShard, ShardWriter
 
 
 class InlineWorker:
@@ -40,7 +40,7 @@ class InlineWorker:
         self._directory, self._number, self._config = directory, shard, config
         self._on_parsed = on_parsed
         self._opened: CheckedShard | None = None
-        self._shard: Shard | None = None
+        self._shard: ShardWriter | None = None
         self._prepared: ShardState | None = None
         self._committed = state
         self._batch = batch
@@ -49,7 +49,7 @@ class InlineWorker:
     async def start(self) -> None:
         self._opened = CheckedShard(self._directory, self._number, self._config, self._committed, batch=self._batch)
 
-    async def begin(self) -> None:
+    async def roll_back_and_accept(self) -> None:
         assert self._opened is not None, "started first"
         self._shard, self._opened = self._opened.begin(), None
 
@@ -58,13 +58,13 @@ class InlineWorker:
         return self._shard is not None
 
     @property
-    def outstanding(self) -> int:
+    def outstanding_pages(self) -> int:
         return len(self._answers)
 
     def send(self, number: int, outcome: Page | Unchanged | Moved | Failed) -> None:
         assert self._shard is not None, "begun first"
         if not self._answers:
-            asyncio.get_running_loop().call_soon(self._tell)
+            asyncio.get_running_loop().call_soon(self._deliver_results)
         try:
             self._answers.append(self._shard.process_outcome(number, outcome))
         except FieldmouseError as trouble:
@@ -75,27 +75,27 @@ class InlineWorker:
         assert self._shard is not None, "begun first"
         self._shard.add_to_scope(joined, is_open)
 
-    def _tell(self) -> None:
+    def _deliver_results(self) -> None:
         results, self._answers = self._answers, []
         if results:
             self._on_parsed(results)
 
-    async def prepare(self) -> ShardState:
+    async def prepare_commit(self) -> ShardState:
         assert self._shard is not None, "begun first"
         assert self._prepared is None, "the last checkpoint is still pending"
-        self._tell()  # results precede the durable state, as in the order of frames
-        self._prepared = self._shard.prepare()
+        self._deliver_results()  # results precede the durable state, as in the order of frames
+        self._prepared = self._shard.prepare_commit()
         return self._prepared
 
-    def committed(self) -> None:
+    def mark_committed(self) -> None:
         assert self._shard is not None, "begun first"
         if self._prepared is not None:
             self._committed, self._prepared = self._prepared, None
-            self._shard.committed(self._committed.batch)
+            self._shard.mark_committed(self._committed.batch)
 
-    async def finish(self) -> None:
+    async def finish_shard(self) -> None:
         if self._shard is not None:
-            self._shard.finish()
+            self._shard.finish_merges()
 
     def kill(self) -> None:
         """Do nothing: nothing here outlives our own process."""

@@ -77,17 +77,17 @@ class WorkerPool:
 
     async def start(self) -> None:
         """Start all workers; each verifies that its shard can be restored to its state. Changes nothing."""
-        await _all([lane.start() for lane in self._lanes])
+        await _await_all([lane.start() for lane in self._lanes])
 
-    async def begin(self) -> None:
+    async def roll_back_and_accept(self) -> None:
         """Have each worker restore its files to its state; then pages can be sent."""
         archive = self._directory / "archive"
-        warc_writer.remove_leftovers(archive / "index.cdxj")
+        warc_writer.remove_merge_leftovers(archive / "index.cdxj")
         if self._new:
             DigestStore.delete_all(archive)
-        DigestStore.delete_outdated(archive)
+        DigestStore.delete_outdated_sketches(archive)
         VersionTable.delete_if_stale(self._directory / "index", [state.copies for state in self.prepared])
-        await _all([lane.begin() for lane in self._lanes])
+        await _await_all([lane.roll_back_and_accept() for lane in self._lanes])
 
     @property
     def error(self) -> FieldmouseError | None:
@@ -107,7 +107,7 @@ class WorkerPool:
         lane = self._lanes[self.shard_of(host_of(outcome.link.url))]
         if not lane.has_room:
             # The least busy of those that have room, if any has.
-            lane = max(self._lanes, key=lambda candidate: (candidate.has_room, -candidate.outstanding))
+            lane = max(self._lanes, key=lambda candidate: (candidate.has_room, -candidate.outstanding_pages))
         lane.send(number, outcome)
         self.report_outstanding()
 
@@ -118,29 +118,31 @@ class WorkerPool:
 
     def report_outstanding(self) -> None:
         """Report the outstanding pages to `Backpressure`. The restart of a worker triggers no callback."""
-        self._meter.set_indexing(self.outstanding)
+        self._meter.set_indexing(self.outstanding_pages)
 
     @property
-    def outstanding(self) -> int:
+    def outstanding_pages(self) -> int:
         """Number of pages sent whose result is not back."""
-        return sum(lane.outstanding for lane in self._lanes)
+        return sum(lane.outstanding_pages for lane in self._lanes)
 
-    async def prepare(self) -> list[ShardState]:
+    async def prepare_commit(self) -> list[ShardState]:
         """Make everything sent so far durable. A shard whose worker died returns its last committed state."""
-        self.prepared = await _all([lane.prepare() for lane in self._lanes])
+        self.prepared = await _await_all([lane.prepare_commit() for lane in self._lanes])
         return self.prepared
 
-    def committed(self) -> None:
+    def mark_committed(self) -> None:
         """Record that the journal holds the states that `prepare` returned."""
         for lane in self._lanes:
-            lane.committed()
+            lane.mark_committed()
 
-    async def finish(self) -> None:
+    async def finish_shards(self) -> None:
         """Wait for the merges of the indexes at the end of a crawl, and sort all CDXJ lines into one file."""
-        await asyncio.gather(*(lane.finish() for lane in self._lanes))
+        await asyncio.gather(*(lane.finish_shard() for lane in self._lanes))
         archive = self._directory / "archive"
         logs = [cdxj_log_path(archive, shard) for shard in range(self.shards)]
-        await asyncio.to_thread(warc_writer.merge_logs, [log for log in logs if log.exists()], archive / "index.cdxj")
+        await asyncio.to_thread(
+            warc_writer.merge_cdxj_logs, [log for log in logs if log.exists()], archive / "index.cdxj"
+        )
 
     @property
     def peak_rss(self) -> int:
@@ -161,7 +163,7 @@ class WorkerPool:
         await asyncio.gather(*(lane.close() for lane in self._lanes))
 
 
-async def _all(coroutines: Sequence[Coroutine[None, None, T]]) -> list[T]:
+async def _await_all(coroutines: Sequence[Coroutine[None, None, T]]) -> list[T]:
     """Await all coroutines; if some fail, raise the first error after all have ended."""
     results = await asyncio.gather(*coroutines, return_exceptions=True)
     for result in results:
@@ -182,4 +184,4 @@ class ShardsPart(Durable):
         return Sealed(self._indexer.prepared)
 
     def committed(self) -> None:
-        self._indexer.committed()
+        self._indexer.mark_committed()

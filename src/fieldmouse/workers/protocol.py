@@ -18,7 +18,7 @@ from fieldmouse.url import Url
 FRAME_LENGTH = struct.Struct("<I")
 
 
-class Start(msgspec.Struct, frozen=True, tag="start", array_like=True):
+class OpenShard(msgspec.Struct, frozen=True, tag="start", array_like=True):
     """Lock and check the shard; nothing of it may be changed yet."""
 
     directory: str
@@ -28,11 +28,11 @@ class Start(msgspec.Struct, frozen=True, tag="start", array_like=True):
     batch: int  # first batch: all shards count batches together, also those that missed a checkpoint
 
 
-class Begin(msgspec.Struct, frozen=True, tag="begin", array_like=True):
+class RollBack(msgspec.Struct, frozen=True, tag="begin", array_like=True):
     """Everything else is open, too: cut the shard back to its state, and accept pages."""
 
 
-class Job(msgspec.Struct, frozen=True, tag="job", array_like=True):
+class PageJob(msgspec.Struct, frozen=True, tag="job", array_like=True):
     number: int
     outcome: Page | Unchanged | Moved | Failed
     bare: bool = False  # skip plug-ins: they killed a worker on this page
@@ -45,25 +45,25 @@ class AddToScope(msgspec.Struct, frozen=True, tag="widen", array_like=True):
     is_open: bool  # more may follow
 
 
-class Prepare(msgspec.Struct, frozen=True, tag="prepare", array_like=True):
+class PrepareCommit(msgspec.Struct, frozen=True, tag="prepare", array_like=True):
     """Make everything received before this durable."""
 
 
-class Committed(msgspec.Struct, frozen=True, tag="committed", array_like=True):
+class JournalCommitted(msgspec.Struct, frozen=True, tag="committed", array_like=True):
     """The journal has everything prepared up to this batch."""
 
     batch: int
 
 
-class Finish(msgspec.Struct, frozen=True, tag="finish", array_like=True):
+class FinishShard(msgspec.Struct, frozen=True, tag="finish", array_like=True):
     """The crawl ends: finish the merges of the index."""
 
 
-class Opened(msgspec.Struct, frozen=True, tag="opened", array_like=True):
+class ShardOpened(msgspec.Struct, frozen=True, tag="opened", array_like=True):
     """The shard can be restored to the given state."""
 
 
-class Ready(msgspec.Struct, frozen=True, tag="ready", array_like=True):
+class WorkerReady(msgspec.Struct, frozen=True, tag="ready", array_like=True):
     """The worker is at the given state."""
 
 
@@ -71,12 +71,12 @@ class ParsedPages(msgspec.Struct, frozen=True, tag="answers", array_like=True):
     parsed: tuple[IndexResult, ...]
 
 
-class Prepared(msgspec.Struct, frozen=True, tag="prepared", array_like=True):
+class CommitPrepared(msgspec.Struct, frozen=True, tag="prepared", array_like=True):
     state: ShardState
     peak_rss: int  # bytes
 
 
-class Finished(msgspec.Struct, frozen=True, tag="finished", array_like=True):
+class WorkerFinished(msgspec.Struct, frozen=True, tag="finished", array_like=True):
     peak_rss: int
 
 
@@ -87,8 +87,8 @@ class WorkerFailed(msgspec.Struct, frozen=True, tag="broken", array_like=True):
     hint: str
 
 
-ToWorker = Start | Begin | Job | AddToScope | Prepare | Committed | Finish
-FromWorker = Opened | Ready | ParsedPages | Prepared | Finished | WorkerFailed
+ToWorker = OpenShard | RollBack | PageJob | AddToScope | PrepareCommit | JournalCommitted | FinishShard
+FromWorker = ShardOpened | WorkerReady | ParsedPages | CommitPrepared | WorkerFinished | WorkerFailed
 
 encode = msgspec.msgpack.Encoder().encode
 decode_to_worker = msgspec.msgpack.Decoder(ToWorker).decode
@@ -106,7 +106,7 @@ class FrameReader:
     def __init__(self) -> None:
         self._held = bytearray()
 
-    def feed(self, piece: bytes) -> list[memoryview]:
+    def split_frames(self, piece: bytes) -> list[memoryview]:
         """Return the payloads that are complete now; valid until the next call."""
         held = self._held
         # A piece with whole frames only, the usual case, is split without copying.

@@ -23,16 +23,16 @@ import msgspec
 from selectolax.lexbor import LexborHTMLParser
 
 from fieldmouse.archive import dedup, warc_writer
-from fieldmouse.archive.dedup import DigestStore, format_digest, max_distance, payload_digest, sketch
-from fieldmouse.archive.warc_reader import StoredVersions
+from fieldmouse.archive.dedup import DigestStore, compute_sketch, format_digest, max_sketch_distance, payload_digest
+from fieldmouse.archive.warc_reader import ArchivedVersionReader
 from fieldmouse.archive.warc_writer import MIN_REVISIT_BYTES, WarcWriter
 from fieldmouse.config.factories import WorkerConfig
 from fieldmouse.diff.change_detection import (
     NO_NEWS,
     ChangeJudge,
     judge_other_response,
-    sighting_of_page,
-    sighting_without_body,
+    observation_of_page,
+    observation_without_body,
 )
 from fieldmouse.errors import FieldmouseError, storage_errors
 from fieldmouse.import_string import import_callable
@@ -50,10 +50,10 @@ from fieldmouse.parse.links import LinkExtractor
 from fieldmouse.parse.parse_cost import limit_parse_cost
 from fieldmouse.plugins.link_filter import EncodedRows, LinkFilter, encode_rows
 from fieldmouse.plugins.page import FoundLink, PageText, ParsedPage, RawPage
-from fieldmouse.plugins.runner import PluginError, PluginNames, Watchdog, call_plugin
+from fieldmouse.plugins.runner import CallObserver, PluginConfig, PluginError, call_plugin
 from fieldmouse.search import index
-from fieldmouse.search.generations import ShardReplacements
-from fieldmouse.search.index import TextIndex
+from fieldmouse.search.generations import DocumentReplacements
+from fieldmouse.search.index import IndexWriter
 from fieldmouse.search.versions import verify_version_log
 from fieldmouse.storage.checkpoint import ShardState
 from fieldmouse.storage.log import sync_directory
@@ -69,12 +69,12 @@ from fieldmouse.types.outcome import (
     outcome_row,
 )
 from fieldmouse.types.reason import OutcomeKind, OutcomeReason
-from fieldmouse.types.request import Origin, Request, RequestKind
+from fieldmouse.types.request import EnteredBy, Request, RequestKind
 from fieldmouse.url import Url, key_of
 
 
-class Extractor:
-    def __init__(self, names: PluginNames, onlooker: Watchdog):
+class ExtractPlugin:
+    def __init__(self, names: PluginConfig, onlooker: CallObserver):
         """Load `extract`; raises `FieldmouseError` if it cannot be loaded."""
         self._extract = import_callable(names.extract, "extract", names.path)
         self._names, self._onlooker = names, onlooker
@@ -89,13 +89,13 @@ class Extractor:
         answer = RawPage(url=link.url, status=status, mime=read.mime, body=read.body, fields=response.headers)
         text = PageText(document.text, document.title, document.hrefs, document.language)
         found = FoundLink(link.url, link.via, link.depth, link.kind.value)
-        tree = partial(_tree, read)
+        tree = partial(_parse_tree, read)
         page = ParsedPage(answer, text, found, at=response.ended_at, base=document.base, tree=tree)
         name, patience = self._names.extract, self._names.patience
         return call_plugin(name, patience, self._onlooker, lambda: encode_rows(self._extract(page), limit))
 
 
-def _tree(read: PageContent) -> LexborHTMLParser | None:
+def _parse_tree(read: PageContent) -> LexborHTMLParser | None:
     if not is_html(read.mime, read.body):
         return None
     html = html_for_parser(read.body, read.charset)
@@ -106,10 +106,10 @@ def _tree(read: PageContent) -> LexborHTMLParser | None:
 class WorkerPlugins:
     """The configured plug-ins; without any, nothing is loaded or called."""
 
-    def __init__(self, names: PluginNames, onlooker: Watchdog | None = None):
+    def __init__(self, names: PluginConfig, onlooker: CallObserver | None = None):
         """`onlooker` is notified of each call. Raises `FieldmouseError` if a plug-in cannot be loaded."""
-        onlooker = onlooker or Watchdog()
-        self.extractor = Extractor(names, onlooker) if names.extract else None
+        onlooker = onlooker or CallObserver()
+        self.extractor = ExtractPlugin(names, onlooker) if names.extract else None
         self.link_filter = LinkFilter(names, onlooker) if names.admit else None
         self.readers = load_readers(names, onlooker) if names.readers else READERS
 
@@ -127,13 +127,13 @@ class CheckedShard:
         number: int,
         config: WorkerConfig,
         state: ShardState,
-        onlooker: Watchdog | None = None,
+        onlooker: CallObserver | None = None,
         batch: int = 0,
     ):
         """Raises `DamagedFile` if the shard cannot be restored to `state`, and `FieldmouseError` if a plug-in
         cannot be loaded."""
         #: Cut everything written after the state, and continue from there.
-        self.begin = partial(Shard, directory, number, config, state, self, batch)
+        self.begin = partial(ShardWriter, directory, number, config, state, self, batch)
         self.plugins = WorkerPlugins(config.plugins, onlooker)
         with storage_errors(directory):
             for folder in (directory / "archive", directory / "index"):
@@ -168,7 +168,7 @@ class Interpretation(NamedTuple):
     gone: bool = False
 
 
-def interpret(outcome: Page | Unchanged | Moved | Failed, config: WorkerConfig) -> Interpretation:
+def interpret_outcome(outcome: Page | Unchanged | Moved | Failed, config: WorkerConfig) -> Interpretation:
     """Interpret every outcome except a page to be read. Only a re-crawled URL has an indexed version."""
     link = outcome.link
     if isinstance(outcome, Failed):
@@ -197,7 +197,7 @@ def interpret_unchanged(response: Response, config: WorkerConfig, *, polled: boo
 _encode = msgspec.msgpack.Encoder().encode
 
 
-class Shard:
+class ShardWriter:
     def __init__(
         self,
         directory: Path,
@@ -215,11 +215,11 @@ class Shard:
         with storage_errors(directory, *STORAGE_ERRORS):
             sync_directory(directory)
             self._archive = WarcWriter(directory / "archive", number, config, state)
-            self._index = TextIndex(directory / "index", number, config, state)
+            self._index = IndexWriter(directory / "index", number, config, state)
             self._doubles = DigestStore(directory / "archive")
-            self._turnover = ShardReplacements(directory / "index", number, state)
+            self._turnover = DocumentReplacements(directory / "index", number, state)
         self._links = LinkExtractor(config, self._guests.link_filter)
-        copies = StoredVersions(directory / "archive", self._doubles, self._archive)
+        copies = ArchivedVersionReader(directory / "archive", self._doubles, self._archive)
         self._judge = ChangeJudge(copies.read_response, limit=config.decoded_limit, rules=config.noise)
 
     # -- one response
@@ -230,19 +230,19 @@ class Shard:
         """Process one outcome; `bare` skips plug-ins, after one of them killed a worker on this page."""
         link, response = outcome.link, outcome.response
         if isinstance(outcome, Page) and link.kind is not RequestKind.ROBOTS_TXT:
-            return self._page(number, link, outcome.response, bare)
-        meaning = interpret(outcome, self._config)
+            return self._process_page(number, link, outcome.response, bare)
+        meaning = interpret_outcome(outcome, self._config)
         if meaning.removes_document:
-            self._remove(link)
+            self._remove_from_index(link)
         if response is None:
             assert isinstance(outcome, Failed)
             row = outcome_row(link, meaning.kind, outcome.at, reason=meaning.reason, detail=meaning.detail)
-            return self._parsed(number, row)
+            return self._make_result(number, row)
         if isinstance(outcome, Unchanged):
-            return self._unchanged(number, link, response, meaning)
+            return self._process_unchanged(number, link, response, meaning)
         mime, detail = response_mime(response), meaning.detail
         digest = format_digest(payload_digest(response.body))
-        stored = self._archive.write(link, response, payload=response.body, digest=digest)
+        stored = self._archive.write_response(link, response, payload=response.body, digest=digest)
         links: list[Request] = []
         if meaning.target:
             self._links.start_page(link.url, bare=bare)
@@ -256,23 +256,27 @@ class Shard:
         judgement = judge_other_response(link, meaning.kind, gone=meaning.gone, moved=meaning.removes_document)
         columns.update(warc=stored.warc, offset=stored.offset, **judgement._asdict())
         row = outcome_row(link, meaning.kind, response.ended_at, **columns)
-        return self._parsed(
-            number, row, links, sighting=sighting_without_body(link, response, gone=True) if meaning.gone else None
+        return self._make_result(
+            number, row, links, sighting=observation_without_body(link, response, gone=True) if meaning.gone else None
         )
 
-    def _unchanged(self, number: int, link: Request, response: Response, meaning: Interpretation) -> IndexResult:
+    def _process_unchanged(
+        self, number: int, link: Request, response: Response, meaning: Interpretation
+    ) -> IndexResult:
         """Record that the stored version is current; the archive gets a revisit record if configured."""
         digest = link.digest or format_digest(payload_digest(b""))
         columns: dict[str, Any] = {"status": response.status, "mime": response_mime(response), "digest": digest}
         if self._config.revisits or not link.was:
-            stored = self._archive.write(link, response, payload=b"", digest=digest)
+            stored = self._archive.write_response(link, response, payload=b"", digest=digest)
             columns.update(warc=stored.warc, offset=stored.offset)
-        sighting = sighting_without_body(link, response, gone=False)
+        sighting = observation_without_body(link, response, gone=False)
         columns.update(etag=sighting.etag, last_modified=sighting.last_modified, unlisted=meaning.unlisted)
         columns |= judge_other_response(link, meaning.kind)._asdict()
-        return self._parsed(number, outcome_row(link, meaning.kind, response.ended_at, **columns), sighting=sighting)
+        return self._make_result(
+            number, outcome_row(link, meaning.kind, response.ended_at, **columns), sighting=sighting
+        )
 
-    def _page(self, number: int, link: Request, response: Response, bare: bool) -> IndexResult:
+    def _process_page(self, number: int, link: Request, response: Response, bare: bool) -> IndexResult:
         config = self._config
         read = read_page_content(link, response, config, self._links, self._guests.readers, bare=bare)
         body, reason, detail, charset, page = read.body, read.reason, read.detail, read.charset, read.document
@@ -282,11 +286,11 @@ class Shard:
         if not config.revisits and reason is None and link.was == OutcomeKind.PAGE and digest == link.digest:
             same = interpret_unchanged(response, config, polled=True)
             if same.removes_document:
-                self._remove(link)
-            return self._unchanged(number, link, response, same)
-        simhash, words = sketch(page.text)
-        earlier = self._earlier(payload, digest)
-        lookalike = self._lookalike(simhash, words) if earlier is None else ""
+                self._remove_from_index(link)
+            return self._process_unchanged(number, link, response, same)
+        simhash, words = compute_sketch(page.text)
+        earlier = self._find_same_payload(payload, digest)
+        lookalike = self._find_near_duplicate(simhash, words) if earlier is None else ""
         fields = b""
         if charset:
             fields = b"charset-for-link-extraction: %b\r\n" % charset.encode()
@@ -301,16 +305,16 @@ class Shard:
             else:
                 rows = harvested
         original = earlier if len(response.body) >= MIN_REVISIT_BYTES else None
-        stored = self._archive.write(
+        stored = self._archive.write_response(
             link, response, payload=response.body, digest=digest, fields=fields, items=rows.lines, earlier=original
         )
         key = key_of(link.url, config.key_seed)
         if link.may_be_stored and reason is None and self._turnover.log_replacement(key, self._batch, present=indexed):
             self._index.delete_version(key, self._batch)
         if indexed:
-            self._turnover.note_document(key)
+            self._turnover.add_batch_document(key)
             canonical = page.canonical if page.canonical != link.url else ""
-            self._index.add(
+            self._index.add_document(
                 url=link.url, key=key, title=page.title, text=page.text, batch=self._batch, canonical=canonical
             )
         columns: dict[str, Any] = {"status": response.status, "mime": mime, "detail": detail, "digest": digest}
@@ -323,16 +327,16 @@ class Shard:
             columns["near_duplicate_of"] = lookalike
         kind, sighting, judgement = OutcomeKind.PAGE, None, NO_NEWS
         if reason is None:
-            sighting = sighting_of_page(link, response, digest, simhash)
+            sighting = observation_of_page(link, response, digest, simhash)
             columns.update(etag=sighting.etag, last_modified=sighting.last_modified)
-            if link.door is Origin.POLLED:
+            if link.door is EnteredBy.POLLED:
                 judgement = self._judge.judge_page(link, response, body, digest, simhash)
             if earlier is None and response.body:
-                self._doubles.note(self._batch, payload, simhash, stored.cdxj_place)
+                self._doubles.remember_page(self._batch, payload, simhash, stored.cdxj_place)
         else:
             kind = OutcomeKind.FAILED
             columns["reason"] = reason
-        return self._parsed(
+        return self._make_result(
             number,
             outcome_row(link, kind, response.ended_at, **columns, **judgement._asdict()),
             read.links,
@@ -341,26 +345,26 @@ class Shard:
             sighting=sighting,
         )
 
-    def _remove(self, link: Request) -> None:
+    def _remove_from_index(self, link: Request) -> None:
         """Remove a page that no longer exists from the index, effective at the checkpoint."""
         key = key_of(link.url, self._config.key_seed)
         if self._turnover.log_replacement(key, self._batch, present=False):
             self._index.delete_version(key, self._batch)
 
-    def _earlier(self, payload: bytes, digest: str) -> tuple[str, str] | None:
+    def _find_same_payload(self, payload: bytes, digest: str) -> tuple[str, str] | None:
         """Return URL and timestamp of an earlier record with the same payload."""
         place = self._doubles.find_exact(payload)
         entry = self._archive.read_cdxj_line(place) if place is not None else None
         # Only if the CDXJ line agrees: a reference to the wrong record would lose this page.
         return (entry[1].url, entry[0]) if entry is not None and entry[1].digest == digest[5:] else None
 
-    def _lookalike(self, simhash: int, words: int) -> str:
-        place = self._doubles.find_similar(simhash, max_distance(words))
+    def _find_near_duplicate(self, simhash: int, words: int) -> str:
+        place = self._doubles.find_similar(simhash, max_sketch_distance(words))
         entry = self._archive.read_cdxj_line(place) if place is not None else None
         return entry[1].url if entry is not None else ""
 
-    def _parsed(self, number: int, row: OutcomeRow, links: Sequence[Request] = (), **extra: Any) -> IndexResult:
-        place, held = (number, self._number, self._batch), tuple(self._links.take_held())
+    def _make_result(self, number: int, row: OutcomeRow, links: Sequence[Request] = (), **extra: Any) -> IndexResult:
+        place, held = (number, self._number, self._batch), tuple(self._links.take_held_links())
         return IndexResult(*place, row.kind, _encode(row), tuple(links), row.size, row.reason, held=held, **extra)
 
     def add_to_scope(self, joined: Sequence[Url], is_open: bool) -> None:
@@ -369,15 +373,15 @@ class Shard:
 
     # -- checkpoints
 
-    def prepare(self) -> ShardState:
+    def prepare_commit(self) -> ShardState:
         """Make this batch durable and begin the next; return the state to save."""
         with storage_errors(self._directory, *STORAGE_ERRORS):
             self._archive.sync()
             self._index.commit()
             self._index.keep_snapshot(self._batch)
             # After the documents: a concurrent reader sees both versions and takes the newer one.
-            copies = self._turnover.seal(self._batch)
-        serial, warc, warc_length, cdxj_length = self._archive.position
+            copies = self._turnover.make_durable(self._batch)
+        serial, warc, warc_length, cdxj_length = self._archive.file_positions
         state = ShardState(
             batch=self._batch,
             serial=serial,
@@ -391,13 +395,13 @@ class Shard:
         self._batch += 1
         return state
 
-    def committed(self, batch: int) -> None:
+    def mark_committed(self, batch: int) -> None:
         with storage_errors(self._directory, *STORAGE_ERRORS):
-            self._doubles.committed(batch)
+            self._doubles.write_committed(batch)
             self._index.delete_snapshots_before(batch)
             self._turnover.committed(batch, self._index.generation)
 
-    def finish(self) -> None:
+    def finish_merges(self) -> None:
         with storage_errors(self._directory, *STORAGE_ERRORS):
             self._index.finish()
 

@@ -20,29 +20,29 @@ import sys
 from pathlib import Path
 
 from fieldmouse.errors import FieldmouseError
-from fieldmouse.plugins.runner import SIGNAL_INTERVAL, SIGNALS_BEFORE_STUCK, Watchdog
+from fieldmouse.plugins.runner import SIGNAL_INTERVAL, SIGNALS_BEFORE_STUCK, CallObserver
 from fieldmouse.types.outcome import IndexResult
 from fieldmouse.workers.connection import IGNORED_SIGNALS, NO_PAGE, peak_rss, toggle_plugin_mark
 from fieldmouse.workers.protocol import (
     AddToScope,
-    Committed,
-    Finish,
-    Finished,
+    CommitPrepared,
+    FinishShard,
     FrameReader,
     FromWorker,
-    Job,
-    Opened,
+    JournalCommitted,
+    OpenShard,
+    PageJob,
     ParsedPages,
-    Prepare,
-    Prepared,
-    Ready,
-    Start,
+    PrepareCommit,
+    ShardOpened,
     ToWorker,
     WorkerFailed,
+    WorkerFinished,
+    WorkerReady,
     decode_to_worker,
     encode_frame,
 )
-from fieldmouse.workers.shard import CheckedShard, Shard
+from fieldmouse.workers.shard import CheckedShard, ShardWriter
 
 PAGE_CPU_SECONDS = 20.0  # seconds of CPU for one page; then the kernel kills the worker, and the page is blamed
 MAX_MEMORY = 2 << 30  # bytes of private memory; mapped files do not count
@@ -51,13 +51,13 @@ _PIECE = 1 << 18
 _IN_HAND = struct.Struct("<q")
 
 
-class Worker(Watchdog):
+class Worker(CallObserver):
     def __init__(self, agent: socket.socket, in_hand: mmap.mmap):
         self._agent, self._in_hand = agent, in_hand
         self._frames = FrameReader()
         self._answers: list[IndexResult] = []
         self._opened: CheckedShard | None = None
-        self._shard: Shard | None = None
+        self._shard: ShardWriter | None = None
         self._number = NO_PAGE  # number of the current page
         # seconds of CPU: for a plug-in, and left for ourselves afterwards
         self._plugin_seconds = self._seconds_left = PAGE_CPU_SECONDS
@@ -65,51 +65,51 @@ class Worker(Watchdog):
     def run(self) -> None:
         """Serve until the crawler closes the connection."""
         while piece := self._agent.recv(_PIECE):
-            for payload in self._frames.feed(piece):
-                self._handle(payload)
-            self._flush()
+            for payload in self._frames.split_frames(piece):
+                self._handle_message(payload)
+            self._send_answers()
 
-    def _handle(self, payload: memoryview) -> None:
+    def _handle_message(self, payload: memoryview) -> None:
         message, shard = decode_to_worker(payload), self._shard
         if shard is None:
             self._handle_opening(message)
             return
         match message:
-            case Job(number, outcome, bare):
+            case PageJob(number, outcome, bare):
                 self._number = number
                 _IN_HAND.pack_into(self._in_hand, 0, number)
                 signal.setitimer(signal.ITIMER_PROF, PAGE_CPU_SECONDS)
                 self._answers.append(shard.process_outcome(number, outcome, bare=bare))
                 _IN_HAND.pack_into(self._in_hand, 0, NO_PAGE)
                 if len(self._answers) >= PAGES_PER_FRAME:
-                    self._flush()
+                    self._send_answers()
             case AddToScope(joined, is_open):
                 shard.add_to_scope(joined, is_open)
-            case Prepare():
+            case PrepareCommit():
                 signal.setitimer(signal.ITIMER_PROF, 0)
-                self._flush()
-                self._send(Prepared(shard.prepare(), peak_rss()))
-            case Committed(batch):
+                self._send_answers()
+                self._send(CommitPrepared(shard.prepare_commit(), peak_rss()))
+            case JournalCommitted(batch):
                 signal.setitimer(signal.ITIMER_PROF, 0)
-                shard.committed(batch)
-            case Finish():
+                shard.mark_committed(batch)
+            case FinishShard():
                 signal.setitimer(signal.ITIMER_PROF, 0)
-                self._flush()
-                shard.finish()
-                self._send(Finished(peak_rss()))
+                self._send_answers()
+                shard.finish_merges()
+                self._send(WorkerFinished(peak_rss()))
 
     def _handle_opening(self, message: ToWorker) -> None:
-        if isinstance(message, Start):
+        if isinstance(message, OpenShard):
             config = message.config
             self._plugin_seconds = config.plugins.patience + SIGNAL_INTERVAL * (SIGNALS_BEFORE_STUCK + 1)
             directory = Path(message.directory)
             self._opened = CheckedShard(directory, message.shard, config, message.state, self, message.batch)
-            self._send(Opened())
+            self._send(ShardOpened())
         else:
             assert self._opened is not None, "`Begin` comes after `Start`"
             self._shard = self._opened.begin()
             gc.freeze()
-            self._send(Ready())
+            self._send(WorkerReady())
 
     # -- watchdog around plug-in code
 
@@ -127,7 +127,7 @@ class Worker(Watchdog):
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGALRM)
 
-    def _flush(self) -> None:
+    def _send_answers(self) -> None:
         if self._answers:
             self._send(ParsedPages(tuple(self._answers)))
             self._answers.clear()

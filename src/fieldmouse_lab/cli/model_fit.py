@@ -15,7 +15,7 @@ from fieldmouse.queueing.fit.phase_type_fit import Method
 from fieldmouse_lab.cli.bench import print_table, write_figure
 
 if TYPE_CHECKING:
-    from fieldmouse.queueing.fit.goodness import Goodness
+    from fieldmouse.queueing.fit.goodness import FitReport
 
 
 METHODS = click.Choice(get_args(Method))
@@ -122,7 +122,7 @@ def command(
     return 0
 
 
-def _show(report: Goodness) -> None:
+def _show(report: FitReport) -> None:
     table: list[tuple[str, ...]] = [("part", "times", "mean, s", "fit, s", "scv", "fit", "apart", "chance", "law")]
     for part in report.parts:
         times = f"{part.data.mean:.4g}", f"{part.fit.mean:.4g}", f"{part.data.scv:.3g}", f"{part.fit.scv:.3g}"
@@ -133,7 +133,7 @@ def _show(report: Goodness) -> None:
         console.message(sentence)
 
 
-def _draw(report: Goodness, path: Path, name: str) -> None:
+def _draw(report: FitReport, path: Path, name: str) -> None:
     from fieldmouse_lab.catalogue import explain_missing_extra
     from fieldmouse_lab.plot import fit_figure
 

@@ -112,7 +112,7 @@ class KernelParameters(NamedTuple):
     others: int
     unmet: float  # initial variance of the logarithm of an unknown host's trip
     more: float  # visits a host is expected to get in addition to its past number of visits
-    share_most: float  # see `policy.balance.priced.SharingParameters`
+    share_most: float  # see `policy.balance.priced.SharePriceParameters`
     share_even: float
     share_slope: float
     share_few: float

@@ -25,7 +25,7 @@ usual_after, advert_after = compiled(priced.usual_trip_after), compiled(balancer
 speed_after, pace_after = compiled(balancer.speed_after), compiled(balancer.visit_time_after)
 delegate = compiled(baselines.assign_subnet)
 surprised, worthiest = compiled(prior.update_prior), compiled(prior.best_unvisited)
-fullness, share_price = compiled(sharing.fullness), compiled(sharing.share_price)
+fullness, share_price = compiled(sharing.apparent_host_count), compiled(sharing.share_price)
 expected_trip, usual_of_all = compiled(prior.expected_trip), compiled(prior.mean_log_trip)
 
 

@@ -12,7 +12,7 @@ from numpy.random import default_rng
 
 from fieldmouse.policy.balance.baselines import IPMICRA_PARAMETERS, HashRing
 from fieldmouse.policy.balance.kalman import THESIS_PARAMETERS, Flags, Reals
-from fieldmouse.policy.balance.priced import SHARING, PricingParameters, SharingParameters
+from fieldmouse.policy.balance.priced import SHARING, PricingParameters, SharePriceParameters
 from fieldmouse.policy.balance.prior import PRIOR_SIZE
 from fieldmouse_lab.network import environment
 from fieldmouse_lab.network.environment import BalanceRule, Ints, Measured, NetworkTables, SimulatedWeb
@@ -60,7 +60,7 @@ class NetworkSetting:
     transfer: float = 0.0
     delay: float = 0.0
     pricing: PricingParameters = field(default_factory=PricingParameters)
-    sharing: SharingParameters = SHARING
+    sharing: SharePriceParameters = SHARING
     complaints: int = 0  # number after which IPMicra reassigns a subnet; 0: as in the thesis
     work: float | None = None  # seconds of an agent's work per visit; None: as in the reading
 

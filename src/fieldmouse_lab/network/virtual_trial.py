@@ -15,7 +15,7 @@ import msgspec
 from fieldmouse.clock import Clock
 from fieldmouse.cluster.coordinator import CrawlSpec
 from fieldmouse.config.settings_file import Settings, render
-from fieldmouse.crawler.builder import build
+from fieldmouse.crawler.builder import build_crawl
 from fieldmouse.crawler.cluster import JoinRequest
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.testing import virtual_time
@@ -52,7 +52,7 @@ def run_virtual_trial(path: Path, land: RegionSetup, policy: str, seed: int) -> 
             written = render(settings).encode()
             home = CrawlDir.create(path / str(place), shards=1, settings=written, key_seed=4711)
             web = MeadowFetcher(meadow, clock, source=f"{AGENT_ADDRESSES}.{place}")
-            crew = build(
+            crew = build_crawl(
                 home,
                 settings,
                 clock=clock,

@@ -18,7 +18,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from fieldmouse.policy.automata import feedback, frequency
+from fieldmouse.policy.automata import poll_frequency, states_after_poll
 
 Reals = npt.NDArray[np.float64]
 
@@ -57,7 +57,7 @@ class FreeAutomatonLaw:
         self.p = np.asarray(p, dtype=np.float64)
         self.counts = np.asarray(counts)
         self.resolution = resolution
-        self.polls = frequency(np.arange(1, resolution + 1), resolution)
+        self.polls = poll_frequency(np.arange(1, resolution + 1), resolution)
 
     @classmethod
     def of(cls, p: Reals, resolution: int) -> FreeAutomatonLaw:
@@ -70,8 +70,8 @@ class FreeAutomatonLaw:
         """Transition probabilities between (state, staleness) in a slot, for each p."""
         n = self.resolution
         states = np.arange(1, n + 1)
-        up = feedback(states, np.ones(n, dtype=bool), n) - 1
-        down = feedback(states, np.zeros(n, dtype=bool), n) - 1
+        up = states_after_poll(states, np.ones(n, dtype=bool), n) - 1
+        down = states_after_poll(states, np.zeros(n, dtype=bool), n) - 1
         here = states - 1
         chances = np.zeros((len(self.p), n, 2, n, 2))
         for before in (FRESH, STALE):

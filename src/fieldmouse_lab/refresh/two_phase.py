@@ -14,9 +14,9 @@ from enum import StrEnum
 import numpy as np
 import numpy.typing as npt
 
-from fieldmouse.policy.automata import NodeAutomaton, count_penalties, feedback, frequency, push_history
+from fieldmouse.policy.automata import NodeAutomaton, count_penalties, poll_frequency, push_history, states_after_poll
 from fieldmouse.policy.packing.bin_packing import bin_loads
-from fieldmouse.policy.packing.two_phase import TwoPhaseScheme
+from fieldmouse.policy.packing.two_phase import AdaptivePacking
 from fieldmouse_lab.refresh.contest import PageSet
 
 #: Rewards and penalties stored per page; the document does not give the number.
@@ -115,7 +115,7 @@ class _Game:
         self.stale = np.zeros(pages, dtype=bool)
         self.history = np.zeros(pages, dtype=np.uint64)
         units = scheme.capacity * scheme.resolution or pages * scheme.resolution
-        self.nodes = TwoPhaseScheme.pack_first(scheme.population.sizes, units, scheme.rule)
+        self.nodes = AdaptivePacking.pack_all(scheme.population.sizes, units, scheme.rule)
 
     def slots(self) -> Iterator[tuple[float, float, float, float, float]]:
         """Weight, bins, polls, updates and the share of fresh copies of each slot."""
@@ -128,7 +128,7 @@ class _Game:
                 self.states, count_penalties(self.history), scheme.population.sites, self.rng
             )
             weight = float(self.states.sum()) / scheme.resolution
-            yield weight, self.nodes.used, polls, updates, 1 - np.count_nonzero(self.stale) / pages
+            yield weight, self.nodes.used_bins, polls, updates, 1 - np.count_nonzero(self.stale) / pages
 
     def polled(self) -> tuple[int, int]:
         """Poll once; return the number of polls and of found changes."""
@@ -138,10 +138,10 @@ class _Game:
         if self.scheme.reading is PollReading.HALF:
             overlooked = changes & (self.rng.random(len(self.p)) < 0.5)
         self.stale |= changes & ~overlooked
-        polled = np.flatnonzero(frequency(self.states, resolution) > self.rng.random(len(self.p)))
+        polled = np.flatnonzero(poll_frequency(self.states, resolution) > self.rng.random(len(self.p)))
         found = changes if self.scheme.reading is PollReading.THIS_SLOT else self.stale
         changed = found[polled]
-        self.states[polled] = feedback(self.states[polled], changed, resolution)
+        self.states[polled] = states_after_poll(self.states[polled], changed, resolution)
         self.history[polled] = push_history(self.history[polled], changed, self.scheme.register)
         self.stale |= overlooked
         self.stale[polled] = False

@@ -21,9 +21,9 @@ import msgspec
 import numpy as np
 
 from fieldmouse.clock import Clock
-from fieldmouse.config.sections import RefreshOrder
+from fieldmouse.config.sections import RefreshOptions
 from fieldmouse.config.settings_file import Settings, render
-from fieldmouse.crawler.builder import build
+from fieldmouse.crawler.builder import build_crawl
 from fieldmouse.errors import FieldmouseError
 from fieldmouse.policy import change
 from fieldmouse.policy.polling.policies import OptimalPolicy
@@ -34,7 +34,7 @@ from fieldmouse.testing import virtual_time
 from fieldmouse.testing.meadow.fetcher import MeadowFetcher
 from fieldmouse.testing.meadow.meadow import Meadow
 from fieldmouse.testing.meadow.options import CALM, MeadowOptions
-from fieldmouse.testing.meadow.serve import MeadowChange, changes_after, meadow_process
+from fieldmouse.testing.meadow.serve import MeadowChange, meadow_process, page_changes_after
 from fieldmouse.testing.meadow.server import Arrival, read_arrivals
 from fieldmouse.url import Url
 from fieldmouse.workers.inline_worker import InlineWorker
@@ -99,7 +99,7 @@ class RefreshTrial:
 
     def optimum(self, meadow: Meadow) -> float:
         """Theoretical long-run freshness with all rates known."""
-        rates = np.array([meadow.rate(fact.url) for fact in meadow.truth()])
+        rates = np.array([meadow.change_rate(fact.url) for fact in meadow.true_urls()])
         known = OptimalPolicy(rates)
         polls = known.plan(known.begin(len(rates)), change.empty_beliefs(len(rates)), self.pace / 3600)
         shares = change.fresh_share(rates / np.maximum(polls, 1e-300))
@@ -138,9 +138,9 @@ def run_virtual_refresh(upkeep: RefreshTrial, policy: str, directory: Path, seed
     arrivals: list[Arrival] = []
     crawled = _live(home, settings, meadow, arrivals, virtual_time.EPOCH, None)
     timed = settings.override({"crawl.time": f"{upkeep.rounds * upkeep.round}s"})
-    ended = _live(home, timed, meadow, arrivals, crawled, RefreshOrder(hold_waiting=True, refresh_only=True))
+    ended = _live(home, timed, meadow, arrivals, crawled, RefreshOptions(hold_waiting=True, refresh_only=True))
     report = read_freshness([home], ended, window=upkeep.counted * upkeep.round)
-    changes = takewhile(lambda change: change.t <= ended, changes_after(meadow, virtual_time.EPOCH))
+    changes = takewhile(lambda change: change.t <= ended, page_changes_after(meadow, virtual_time.EPOCH))
     return compare_with_truth(upkeep, report, home.path, meadow, arrivals, changes, crawled)
 
 
@@ -150,13 +150,13 @@ def _live(
     meadow: Meadow,
     arrivals: list[Arrival],
     epoch: float,
-    order: RefreshOrder | None,
+    order: RefreshOptions | None,
 ) -> float:
     """Run a crawl, or with an order a refresh; return its end time."""
 
     async def life(clock: Clock) -> float:
         fetcher = MeadowFetcher(meadow, clock)
-        crew = build(home, settings, clock=clock, fetcher=fetcher, lane=InlineWorker, order=order)
+        crew = build_crawl(home, settings, clock=clock, fetcher=fetcher, lane=InlineWorker, order=order)
         try:
             await crew.crawler.crawl([] if order else meadow.seeds)
         finally:
@@ -178,7 +178,7 @@ def compare_with_truth(
 ) -> RefreshTrialResult:
     """Compare a report with the truth; `began` is the start of the refresh."""
     looks, changed = request_times(arrivals), change_times(changes)
-    urls = [fact.url for fact in meadow.truth()]
+    urls = [fact.url for fact in meadow.true_urls()]
     assert report.window is not None, "it was polled for long enough"
     edges = began + upkeep.round * np.arange(upkeep.rounds + 1)
     course = [current_share(urls, looks, changed, *span) for span in pairwise(edges.tolist())]
@@ -190,7 +190,7 @@ def _share_now(crawl: Path, meadow: Meadow, urls: list[Url], now: float) -> floa
     """Share of archived copies with the revision that the meadow shows now."""
     current = 0
     for page in CrawlReader(crawl).pages():
-        shown, version = _REVISION.search(page.body), meadow.version(Url(page.url), now)
+        shown, version = _REVISION.search(page.body), meadow.page_version(Url(page.url), now)
         current += shown is not None and version is not None and int(shown[1]) == version.number
     return current / len(urls)
 

@@ -23,9 +23,9 @@ from numpy.random import Generator
 from fieldmouse.errors import FieldmouseError, UsageError
 from fieldmouse.frontier.hosts.host_table import read_hosts
 from fieldmouse.frontier.queues.queue_index import queue_lengths
-from fieldmouse.frontier.queues.ready import waiting_items
-from fieldmouse.frontier.state import FrontierState, sealed_frontier
-from fieldmouse.reader.snapshot import at_newest_checkpoint
+from fieldmouse.frontier.queues.ready import read_ready_items
+from fieldmouse.frontier.state import FrontierState, frontier_state_of
+from fieldmouse.reader.snapshot import read_at_newest_checkpoint
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.url import Host
 
@@ -185,8 +185,8 @@ def host_url_counts(directory: Path) -> dict[Host, int]:
     """Count stored pages and waiting URLs per host at the last checkpoint, without changing the crawl."""
     home = CrawlDir.open(directory)
     nothing: dict[Host, int] = {}
-    if urls := at_newest_checkpoint(
-        home, lambda last: _counts(home / "frontier", sealed_frontier(last)), before=nothing
+    if urls := read_at_newest_checkpoint(
+        home, lambda last: _counts(home / "frontier", frontier_state_of(last)), before=nothing
     ):
         return urls
     raise FieldmouseError(f"the crawl in `{directory}` has no hosts yet", "let it crawl for a while and try again")
@@ -198,6 +198,6 @@ def _counts(frontier: Path, state: FrontierState) -> dict[Host, int]:
         urls[host] += row.pages
     for host, length in queue_lengths(frontier, state.queues.index):
         urls[host] += length
-    for host, _ in waiting_items(frontier, state.ready):
+    for host, _ in read_ready_items(frontier, state.ready):
         urls[host] += 1
     return dict(+urls)

@@ -32,7 +32,7 @@ class AcceptNewHosts(OneQueuePolicy[H]):
         super().__init__(draw_cap=1 << 62)
 
     def place(self, host: H) -> bool:
-        return self._is_new(host) or self._tired()
+        return self._is_new(host) or self._exceeds_draw_cap()
 
     def _is_new(self, host: H) -> bool:
         return host not in self.online and host not in self.backlog
@@ -42,21 +42,21 @@ class SourceFirst(AcceptNewHosts[H]):
     """Algorithm 1: a draw; if it is rejected, the first ball offline, regardless of its host."""
 
     def recall(self, dry: bool = False) -> H | None:
-        return self._first() if self._refused or dry else None
+        return self._queue_head() if self._refused or dry else None
 
 
 class OfflineFirst(AcceptNewHosts[H]):
     """Algorithm 2: the first ball offline, regardless of its host; draws only if offline is empty."""
 
     def recall(self, dry: bool = False) -> H | None:
-        return None if self._refused and not dry else self._first()
+        return None if self._refused and not dry else self._queue_head()
 
 
 class SourceOnly(AcceptNewHosts[H]):
     """Algorithm 3: draws until one is acceptable."""
 
     def recall(self, dry: bool = False) -> H | None:
-        return self._first() if dry else None
+        return self._queue_head() if dry else None
 
 
 class GreedySecond(AcceptNewHosts[H]):
@@ -65,7 +65,7 @@ class GreedySecond(AcceptNewHosts[H]):
     def recall(self, dry: bool = False) -> H | None:
         if self._refused and not dry:
             return None
-        first = self._first()
+        first = self._queue_head()
         if first is None or first not in self.online or dry:
             return first
         second = self._second()
@@ -108,7 +108,7 @@ class GreedyUntilFull(ProbabilityAware[H]):
     """Algorithm 5: as Algorithm 4, but once most hosts are offline, the first ball offline."""
 
     def recall(self, dry: bool = False) -> H | None:
-        return self._first() if self.mostly_offline else super().recall(dry)
+        return self._queue_head() if self.mostly_offline else super().recall(dry)
 
 
 class CoinSourceOrOffline(AcceptNewHosts[H]):
@@ -119,7 +119,7 @@ class CoinSourceOrOffline(AcceptNewHosts[H]):
         self._r, self._dice = r, dice
 
     def recall(self, dry: bool = False) -> H | None:
-        return self._first() if dry or self._dice.random() >= self._r else None
+        return self._queue_head() if dry or self._dice.random() >= self._r else None
 
     def place(self, host: H) -> bool:
         return True
@@ -145,7 +145,7 @@ class CoinAfterDraw(CoinStrategy[H]):
     """Algorithm 8: a draw, accepted with probability `r`; otherwise the first ball offline goes online."""
 
     def recall(self, dry: bool = False) -> H | None:
-        return self._first() if self._due or dry else None
+        return self._queue_head() if self._due or dry else None
 
     def place(self, host: H) -> bool:
         if self.mostly_offline or not self._heads():
@@ -161,13 +161,13 @@ class CoinGreedy(CoinStrategy[H]):
 
     def recall(self, dry: bool = False) -> H | None:
         if dry:
-            return self._first()
+            return self._queue_head()
         if self._refused:
             return None
         if self._heads():
             self._any = False
-            return self._first() if self.mostly_offline else None
-        first = self._first()
+            return self._queue_head() if self.mostly_offline else None
+        first = self._queue_head()
         self._any = first is None
         return first
 
@@ -183,7 +183,7 @@ class GreedyThenCoin(CoinStrategy[H]):
 
     def recall(self, dry: bool = False) -> H | None:
         if dry or self._due:
-            return self._first()
+            return self._queue_head()
         if not self._refused:
             self._late = self.mostly_offline
         return None

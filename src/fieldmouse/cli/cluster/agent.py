@@ -81,7 +81,7 @@ def command(
             directory, coordinators, name, words, changes, all_seeds, config, on_waiting=console.message
         )
     if all_seeds and plan.new:  # only for the first agent: the others take over its settings
-        crawl.print_notes(plan)
+        crawl.print_settings_notes(plan)
     try:
         on_retried = resume.report_retried if retry_failed else None
         return crawl.run_plan(plan, as_json=as_json, every=every, on_retried=on_retried)

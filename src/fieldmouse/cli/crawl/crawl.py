@@ -22,7 +22,7 @@ from fieldmouse.cli.signals import StopSignals
 from fieldmouse.errors import UsageError
 
 if TYPE_CHECKING:
-    from fieldmouse.crawler.retry_failed import RetriedHosts
+    from fieldmouse.crawler.retry_failed import RetryCounts
     from fieldmouse.crawler.run import CrawlRun
 
 
@@ -75,12 +75,12 @@ def command(
     home = planning.crawl_directory(directory)
     with console.stdout_to_stderr():
         plan = planning.plan_new(home, words, changes, [*seeds, *read_seeds_file(seeds_file)], config)
-    print_notes(plan)
+    print_settings_notes(plan)
     return run_plan(plan, as_json=as_json, every=every)
 
 
 def run_plan(
-    plan: Plan, *, as_json: bool, every: float | None, on_retried: Callable[[RetriedHosts], None] | None = None
+    plan: Plan, *, as_json: bool, every: float | None, on_retried: Callable[[RetryCounts], None] | None = None
 ) -> int:
     """Run the plan, show progress, print the summary, and return the exit code."""
     import uvloop
@@ -103,10 +103,10 @@ def run_plan(
         line = progress.ProgressLine(every=every, polls=polls, budget=budget, network=network)
         with closing(line), console.stdout_to_stderr():
             try:
-                summary = planning.run(plan, runner=uvloop.run, on_reading=line.show, on_open=opened, mercy=mercy)
+                summary = planning.run_plan(plan, runner=uvloop.run, on_reading=line.show, on_open=opened, mercy=mercy)
             finally:
                 signals.detach_loop()
-        why, hint = _why_nothing(plan.directory) if summary.exit == 1 else ("", "")
+        why, hint = _explain_no_pages(plan.directory) if summary.exit == 1 else ("", "")
         if as_json:
             console.print_json(msgspec.to_builtins(summary) | ({"error": why, "hint": hint} if why else {}))
         else:
@@ -116,7 +116,7 @@ def run_plan(
     return summary.exit
 
 
-def _why_nothing(directory: Path) -> tuple[str, str]:
+def _explain_no_pages(directory: Path) -> tuple[str, str]:
     from fieldmouse.reader.crawl_reader import CrawlReader  # a crawl needs it only here
 
     return CrawlReader(directory).explain_no_pages()
@@ -144,7 +144,7 @@ def read_seeds_file(file: str | None) -> list[str]:
     return [line for line in lines if line]
 
 
-def print_notes(plan: Plan) -> None:
+def print_settings_notes(plan: Plan) -> None:
     """Print notes about settings that often surprise."""
     sites = {url.site_of(url.hostname_of(url.host_of(seed))) for seed in plan.seeds}
     if sites != {url.LOOPBACK} and not plan.settings.crawl.contact:

@@ -46,13 +46,13 @@ def command(directory: Path | None, as_json: bool) -> int:
     DIRECTORY it is deleted at the end. The demo takes less than a minute.
     """
     if directory is not None:
-        _clear(directory)
-        return _session(directory, as_json, keep=True)
+        _empty_directory(directory)
+        return _run_session(directory, as_json, keep=True)
     with tempfile.TemporaryDirectory(prefix="fieldmouse-demo-") as passing:
-        return _session(Path(passing), as_json, keep=False)
+        return _run_session(Path(passing), as_json, keep=False)
 
 
-def _clear(directory: Path) -> None:
+def _empty_directory(directory: Path) -> None:
     if directory.exists():
         if not directory.is_dir() or {path.name for path in directory.iterdir()} - DEMO_FILES:
             raise UsageError(f"`{directory}` is not from an earlier demo", "name another directory")
@@ -60,41 +60,41 @@ def _clear(directory: Path) -> None:
     directory.mkdir(parents=True)
 
 
-def _session(directory: Path, as_json: bool, *, keep: bool) -> int:
+def _run_session(directory: Path, as_json: bool, *, keep: bool) -> int:
     atlas, pages = directory / "atlas", directory / "pages.jsonl"
-    show = _Show(as_json)
-    with _meadow(directory / "truth.jsonl") as seed:
-        show.act(f"crawl a synthetic web of 200 hosts, politely, from {seed}")
-        crawled = show.run("crawl", str(atlas), "--seed", seed, *CRAWL_OPTIONS, "--progress", "2s")
-        show.act("export the pages")
-        show.run("export", str(atlas), "--to", str(pages))
+    show = _CommandRunner(as_json)
+    with _serve_meadow(directory / "truth.jsonl") as seed:
+        show.print_heading(f"crawl a synthetic web of 200 hosts, politely, from {seed}")
+        crawled = show.run_command("crawl", str(atlas), "--seed", seed, *CRAWL_OPTIONS, "--progress", "2s")
+        show.print_heading("export the pages")
+        show.run_command("export", str(atlas), "--to", str(pages))
         rows = [json.loads(line) for line in pages.read_text().splitlines()]
-        show.head(pages, rows)
-        show.act("search the full text")
-        hits = show.run("search", str(atlas), *_words(rows), "--limit", "3")
-        show.act("explain why a URL is not stored")
-        show.run("explain", str(atlas), _unstored(directory / "truth.jsonl"))
-        show.act("check the crawl directory")
-        show.run("doctor", str(atlas))
-    missing, outside = _compare(rows, directory / "truth.jsonl")
-    show.act(
+        show.print_first_rows(pages, rows)
+        show.print_heading("search the full text")
+        hits = show.run_command("search", str(atlas), *_search_words(rows), "--limit", "3")
+        show.print_heading("explain why a URL is not stored")
+        show.run_command("explain", str(atlas), _url_not_stored(directory / "truth.jsonl"))
+        show.print_heading("check the crawl directory")
+        show.run_command("doctor", str(atlas))
+    missing, outside = _count_differences(rows, directory / "truth.jsonl")
+    show.print_heading(
         f"{console.format_number(len(rows))} pages are stored; compared with the truth, {missing} are missing"
         f" and {outside} should not be stored"
     )
     if as_json:
         console.print_json({"crawl": crawled, "search": hits, "missing": missing, "outside": outside})
     elif keep:
-        show.act(f"the crawl is in {atlas}; try: fieldmouse search {shell_quoted(atlas)} WORDS")
+        show.print_heading(f"the crawl is in {atlas}; try: fieldmouse search {shell_quoted(atlas)} WORDS")
     return 0 if rows and hits is not None and not missing and not outside else 1
 
 
-class _Show:
+class _CommandRunner:
     """Runner of commands that shows them and their output, or nothing with `--json`."""
 
     def __init__(self, as_json: bool):
         self._as_json = as_json
 
-    def act(self, sentence: str) -> None:
+    def print_heading(self, sentence: str) -> None:
         self._print("")
         self._print(f"# {sentence}")
 
@@ -104,7 +104,7 @@ class _Show:
             console.print_data(line)
             console.flush()
 
-    def run(self, *words: str) -> Any:
+    def run_command(self, *words: str) -> Any:
         """Run one command; with `--json` return its JSON output, else True."""
         self._print(f"$ fieldmouse {' '.join(words)}")
         command = [sys.executable, "-m", "fieldmouse", *words]
@@ -118,7 +118,7 @@ class _Show:
             )
         return json.loads(done.stdout) if self._as_json else True
 
-    def head(self, path: Path, rows: list[dict[str, Any]]) -> None:
+    def print_first_rows(self, path: Path, rows: list[dict[str, Any]]) -> None:
         self._print(f"$ head -2 {path}")
         for row in rows[:2]:
             line = json.dumps(row)
@@ -126,7 +126,7 @@ class _Show:
 
 
 @contextmanager
-def _meadow(truth: Path) -> Iterator[str]:
+def _serve_meadow(truth: Path) -> Iterator[str]:
     """Serve a meadow while the block runs; yields the seed URL."""
     # With `follow_parent` the server ends even if this process is killed.
     given = json.dumps(MEADOW | {"truth": str(truth), "follow_parent": True})
@@ -143,7 +143,7 @@ def _meadow(truth: Path) -> Iterator[str]:
         server.stdout.close()
 
 
-def _words(rows: list[dict[str, Any]]) -> list[str]:
+def _search_words(rows: list[dict[str, Any]]) -> list[str]:
     """Two words that some titles share and most do not."""
     counts = Counter(word.lower() for row in rows for word in row["title"].split() if word.isalpha())
     titles = [row["title"].lower().split() for row in rows[len(rows) // 2 :]]
@@ -151,14 +151,14 @@ def _words(rows: list[dict[str, Any]]) -> list[str]:
     return sorted((word for word in titled if word.isalpha()), key=counts.__getitem__)[:2]
 
 
-def _unstored(truth: Path) -> str:
+def _url_not_stored(truth: Path) -> str:
     """URL that robots.txt excludes; if there is none, one that answers with an error."""
     facts = [json.loads(line) for line in truth.read_text().splitlines()]
     unstored = [fact for fact in facts if not fact["allowed"]] or [f for f in facts if f["status"] != 200]
     return str((unstored or facts)[0]["url"])
 
 
-def _compare(rows: list[dict[str, Any]], truth: Path) -> tuple[int, int]:
+def _count_differences(rows: list[dict[str, Any]], truth: Path) -> tuple[int, int]:
     facts = [json.loads(line) for line in truth.read_text().splitlines()]
     wanted = {fact["url"] for fact in facts if fact["allowed"] and fact["status"] == 200}
     stored = {row["url"] for row in rows}

@@ -14,7 +14,7 @@ from fieldmouse.config import settings_file
 from fieldmouse.formatting import format_count
 
 if TYPE_CHECKING:
-    from fieldmouse.crawler.retry_failed import RetriedHosts
+    from fieldmouse.crawler.retry_failed import RetryCounts
 
 
 @click.command(
@@ -51,7 +51,7 @@ def command(
     return crawl.run_plan(plan, as_json=as_json, every=every, on_retried=report_retried if retry_failed else None)
 
 
-def report_retried(retried: RetriedHosts) -> None:
+def report_retried(retried: RetryCounts) -> None:
     hosts, urls = format_count(retried.hosts, "host"), format_count(retried.urls, "URL")
     console.message(f"retrying {hosts} and {urls}" if retried.hosts else "no failed host to retry")
 

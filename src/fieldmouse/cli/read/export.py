@@ -56,7 +56,7 @@ class Table:
                 kinds_of.setdefault(field, set())
                 if value is not None:
                     kinds_of[field].add(_kind_of(value))
-        return {field: _joined(kinds) for field, kinds in kinds_of.items()}
+        return {field: _common_type(kinds) for field, kinds in kinds_of.items()}
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -76,7 +76,7 @@ def _kind_of(value: object) -> ColumnType:
     return kind if kind in (int, float, bool, str) else str
 
 
-def _joined(kinds: set[ColumnType]) -> ColumnType:
+def _common_type(kinds: set[ColumnType]) -> ColumnType:
     """Type that can hold values of all these types.
 
     >>> _joined({int, float}), _joined({int, str}), _joined({bool})
@@ -153,10 +153,10 @@ def command(
     what = "item" if items else "outcome" if everything else "page"
     table = _items(room, everything=everything) if items else _rows(room, everything=everything)
     if target == "-":
-        with console.data_stream() as stdout:
+        with console.stdout_for_data() as stdout:
             writer(table, stdout)
         return
-    count = _write(Path(target), table, writer)
+    count = _write_file(Path(target), table, writer)
     console.message(f"wrote {console.format_count(count, what)} to `{target}`")
     if as_json:
         console.print_json({"to": target, f"{what}s": count})
@@ -171,30 +171,30 @@ def _rows(room: CrawlReader | MultiCrawlReader, *, everything: bool) -> Table:
 
     fields = (*PAGE_FIELDS, *OUTCOME_FIELDS) if everything else PAGE_FIELDS
     if isinstance(room, MultiCrawlReader):
-        return Table(lambda: _placed(room, fields, everything), PAGE_KINDS, (*fields, DIRECTORY_FIELD))
+        return Table(lambda: _rows_with_directory(room, fields, everything), PAGE_KINDS, (*fields, DIRECTORY_FIELD))
     return Table(lambda: _plain_rows(room, fields, everything), PAGE_KINDS, fields)
 
 
 def _plain_rows(room: CrawlReader, fields: tuple[str, ...], everything: bool) -> Iterator[Row]:
     for row in room.rows() if everything else (page.row for page in room.pages()):
-        yield _plain(row, fields)
+        yield _row_of_outcome(row, fields)
 
 
-def _placed(rooms: MultiCrawlReader, fields: tuple[str, ...], everything: bool) -> Iterator[Row]:
+def _rows_with_directory(rooms: MultiCrawlReader, fields: tuple[str, ...], everything: bool) -> Iterator[Row]:
     pages = ((page.directory, page.row) for page in rooms.pages())
     for directory, row in rooms.rows_with_directory() if everything else pages:
-        yield _plain(row, fields) | {DIRECTORY_FIELD: str(directory)}
+        yield _row_of_outcome(row, fields) | {DIRECTORY_FIELD: str(directory)}
 
 
 Writer = Callable[[Table, BinaryIO], int]
 
 
-def _write(path: Path, table: Table, writer: Writer) -> int:
+def _write_file(path: Path, table: Table, writer: Writer) -> int:
     with output_file.open_output(path) as file:
         return writer(table, file)
 
 
-def _plain(row: OutcomeRow, fields: Iterable[str]) -> Row:
+def _row_of_outcome(row: OutcomeRow, fields: Iterable[str]) -> Row:
     plain = {field: getattr(row, field, None) for field in fields}
     plain["fetched_at"] = console.format_time(row.at)
     plain["seen_at"] = console.format_time(row.seen_at) if row.seen_at else ""

@@ -58,25 +58,25 @@ def difference_lines(difference: VersionDifference, *, coloured: bool) -> Iterat
     last = None
     for hunk in difference.hunks:
         if hunk.before and hunk.before != last:
-            yield ink(_DIM, f"  {_cut(sanitize(hunk.before), MAX_CONTEXT_CHARS)}")
-        yield from _lines(hunk, ink)
+            yield ink(_DIM, f"  {_truncate(sanitize(hunk.before), MAX_CONTEXT_CHARS)}")
+        yield from _hunk_lines(hunk, ink)
         if hunk.after:
-            yield ink(_DIM, f"  {_cut(sanitize(hunk.after), MAX_CONTEXT_CHARS)}")
+            yield ink(_DIM, f"  {_truncate(sanitize(hunk.after), MAX_CONTEXT_CHARS)}")
         last = hunk.after
 
 
-def _lines(hunk: Hunk, ink: Callable[[str, str], str]) -> Iterator[str]:
+def _hunk_lines(hunk: Hunk, ink: Callable[[str, str], str]) -> Iterator[str]:
     if len(hunk.old) == len(hunk.new):
         for old, new in zip(hunk.old, hunk.new, strict=True):
-            yield from _rewritten(old, new, ink)
+            yield from _changed_block_lines(old, new, ink)
         return
     for block in hunk.old:
-        yield ink(_RED, f"- {_cut(sanitize(block), MAX_BLOCK_CHARS)}")
+        yield ink(_RED, f"- {_truncate(sanitize(block), MAX_BLOCK_CHARS)}")
     for block in hunk.new:
-        yield ink(_GREEN, f"+ {_cut(sanitize(block), MAX_BLOCK_CHARS)}")
+        yield ink(_GREEN, f"+ {_truncate(sanitize(block), MAX_BLOCK_CHARS)}")
 
 
-def _rewritten(old: str, new: str, ink: Callable[[str, str], str]) -> Iterator[str]:
+def _changed_block_lines(old: str, new: str, ink: Callable[[str, str], str]) -> Iterator[str]:
     """One block that became another: shown word by word if most words stayed."""
     from fieldmouse.diff.compare import diff_segments
 
@@ -84,22 +84,22 @@ def _rewritten(old: str, new: str, ink: Callable[[str, str], str]) -> Iterator[s
     changes = list(diff_segments(before, now, table=MAX_TABLE_CELLS))
     shared = sum(len(step.old) for step in changes if step.equal)
     if 2 * shared < max(len(before), len(now)):
-        yield ink(_RED, f"- {_cut(sanitize(old), MAX_BLOCK_CHARS)}")
-        yield ink(_GREEN, f"+ {_cut(sanitize(new), MAX_BLOCK_CHARS)}")
+        yield ink(_RED, f"- {_truncate(sanitize(old), MAX_BLOCK_CHARS)}")
+        yield ink(_GREEN, f"+ {_truncate(sanitize(new), MAX_BLOCK_CHARS)}")
         return
     parts: list[str] = []
     for place, step in enumerate(changes):
         if step.equal:
-            parts.append(_between(step.old, first=place == 0, last=place == len(changes) - 1))
+            parts.append(_shorten_unchanged(step.old, first=place == 0, last=place == len(changes) - 1))
             continue
         if step.old:
-            parts.append(ink(_RED, f"[-{_cut(sanitize(' '.join(step.old)), MAX_BLOCK_CHARS)}-]"))
+            parts.append(ink(_RED, f"[-{_truncate(sanitize(' '.join(step.old)), MAX_BLOCK_CHARS)}-]"))
         if step.new:
-            parts.append(ink(_GREEN, f"{{+{_cut(sanitize(' '.join(step.new)), MAX_BLOCK_CHARS)}+}}"))
+            parts.append(ink(_GREEN, f"{{+{_truncate(sanitize(' '.join(step.new)), MAX_BLOCK_CHARS)}+}}"))
     yield "~ " + " ".join(parts)
 
 
-def _between(words: list[str], *, first: bool, last: bool) -> str:
+def _shorten_unchanged(words: list[str], *, first: bool, last: bool) -> str:
     """Unchanged words, shortened to those next to a changed word."""
     before = [] if first else words[:CONTEXT_WORDS]
     after = [] if last and not first else words[-CONTEXT_WORDS:]
@@ -107,7 +107,7 @@ def _between(words: list[str], *, first: bool, last: bool) -> str:
     return sanitize(" ".join(kept))
 
 
-def _cut(text: str, most: int) -> str:
+def _truncate(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
@@ -173,10 +173,10 @@ def command(
     elif proposing:
         _propose_rules(directory, others, host, as_json)
     else:
-        _list(reader, since, host, kinds, limit, as_json)
+        _list_changes(reader, since, host, kinds, limit, as_json)
 
 
-def _list(
+def _list_changes(
     reader: Crawls, since: str | None, host: str | None, kinds: tuple[str, ...], limit: int | None, as_json: bool
 ) -> None:
     from fieldmouse.reader.user_input import parse_time
@@ -237,11 +237,11 @@ def _cells(where: Path | None, change: Change) -> tuple[str, ...]:
 
 
 def _list_versions(reader: Crawls, url: str, as_json: bool) -> None:
-    from fieldmouse.reader.versions import judgements_of
+    from fieldmouse.reader.versions import content_changes_of
 
     versions = reader.versions(url)
     rows = []
-    for number, (version, news) in enumerate(zip(versions, judgements_of(versions), strict=True), 1):
+    for number, (version, news) in enumerate(zip(versions, content_changes_of(versions), strict=True), 1):
         row: dict[str, object] = {"number": number, "at": version.row.at, "url": version.url}
         row |= {"title": version.title, "size": version.size, "news": news.value or "first"}
         row |= {name: getattr(version.row, name) for name in ("difference", "warc", "offset")}

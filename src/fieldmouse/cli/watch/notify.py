@@ -52,7 +52,7 @@ def command(directory: Path, test: str | None, skip: str | None, as_json: bool) 
     from fieldmouse.notify import status
 
     if skip is not None:
-        count = status.skip_pending(directory, _known(skip))
+        count = status.skip_pending(directory, _check_channel_name(skip))
         if as_json:
             console.print_json({"skipped": count})
         else:
@@ -60,12 +60,12 @@ def command(directory: Path, test: str | None, skip: str | None, as_json: bool) 
     elif test is None:
         _show_channels(directory, status.channel_reports(directory), as_json)
     else:
-        only = None if test == ALL else _known(test)
+        only = None if test == ALL else _check_channel_name(test)
         return _show_samples(asyncio.run(status.send_samples(directory, only)), as_json)
     return 0
 
 
-def _known(channel: str) -> str:
+def _check_channel_name(channel: str) -> str:
     if channel not in CHANNELS:
         raise UsageError(f"there is no channel `{channel}`", f"name one of {', '.join(CHANNELS)}")
     return channel

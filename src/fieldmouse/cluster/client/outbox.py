@@ -28,9 +28,9 @@ import msgspec
 import numpy as np
 
 from fieldmouse.cluster.coordinator import ANY_HEARTBEAT, PAGE_KIND, AgentId, HeartbeatMark
-from fieldmouse.storage.checkpoint import Checkpoint, DurableLog, Sealed, read_checkpoint, sealed_outcomes
+from fieldmouse.storage.checkpoint import Checkpoint, DurableLog, Sealed, read_checkpoint, sealed_outcome_bytes
 from fieldmouse.storage.directory import CrawlDir
-from fieldmouse.storage.log import Log, decode_record, make_directory, records
+from fieldmouse.storage.log import Log, decode_record, make_directory, read_records
 from fieldmouse.types.outcome import OutcomeRow
 from fieldmouse.types.reason import OutcomeKind
 from fieldmouse.url import Host, key_of
@@ -69,7 +69,7 @@ class AckMessage(msgspec.Struct, frozen=True, array_like=True, tag="done"):
 
 
 class RetryMessage(msgspec.Struct, frozen=True, array_like=True, tag="forgiven"):
-    """Failed outcomes of one host to retry: as `coordinator.RetryBatch`."""
+    """Failed outcomes of one host to retry: as `coordinator.RequeueBatch`."""
 
     host: Host
     links: tuple[tuple[int, bytes], ...]
@@ -108,7 +108,7 @@ class Outbox:
     name = CHECKPOINT_PART
 
     def __init__(self, directory: Path, last: Checkpoint | None, now: Callable[[], float]):
-        state = checkpointed_outbox(last)
+        state = outbox_state_of(last)
         self._directory, self._now = directory, now
         self.restored_state, self._agent, self._incarnation = state, state.agent, state.incarnation
         self._done = state.done
@@ -124,7 +124,7 @@ class Outbox:
         for number, length in state.segments:
             segment = _Segment(number, Log(self._path(number), length), now())
             self._segments.append(segment)
-            for _, record in records(segment.log.path, length=length):
+            for _, record in read_records(segment.log.path, length=length):
                 self._enqueue(segment, decode_record(segment.log.path, _decode, record))
         self._number = state.segments[-1][0] if state.segments else 0
 
@@ -137,7 +137,7 @@ class Outbox:
         (self._waiting_for_checkpoint if after_checkpoint else self._queue).append((segment, telling))
 
     def _append(self, telling: OutboxMessage, *, after_checkpoint: bool = False) -> None:
-        segment = self._current()
+        segment = self._current_segment()
         segment.log.append(_encode(telling))
         self._enqueue(segment, telling, after_checkpoint=after_checkpoint)
 
@@ -151,7 +151,7 @@ class Outbox:
         """Add found links: they are sent as soon as possible."""
         self._append(message)
 
-    def add_outcomes(self, leases: Mapping[tuple[Host, int], Sequence[AckedUrl]]) -> None:
+    def add_acks(self, leases: Mapping[tuple[Host, int], Sequence[AckedUrl]]) -> None:
         """Add outcomes that the coming checkpoint holds."""
         self._done += 1
         by_lease = tuple((host, epoch, tuple(urls)) for (host, epoch), urls in leases.items())
@@ -162,11 +162,11 @@ class Outbox:
         self._done += 1
         self._append(RetryMessage(host, tuple(links), tuple(kinds), self._done), after_checkpoint=True)
 
-    def add_known_outcomes(self, lease: tuple[Host, int], urls: Sequence[AckedUrl]) -> None:
+    def add_repeated_acks(self, lease: tuple[Host, int], urls: Sequence[AckedUrl]) -> None:
         """Add outcomes settled long ago. They are not kept: a new grant of them repeats the message."""
-        self._enqueue(self._current(), AckMessage(0, ((*lease, tuple(urls)),)))
+        self._enqueue(self._current_segment(), AckMessage(0, ((*lease, tuple(urls)),)))
 
-    def _current(self) -> _Segment:
+    def _current_segment(self) -> _Segment:
         if not self._segments or self._segments[-1].log.length > _SEGMENT_BYTES:
             self._begin_segment()
         return self._segments[-1]
@@ -217,21 +217,21 @@ class Outbox:
             self.unsent_pages -= telling.stored_pages
             segment.sent_at = now
             self._sent.append((segment, telling))
-        while self._sent and self._is_safe(self._sent[0][0], now):
+        while self._sent and self._is_safely_delivered(self._sent[0][0], now):
             self._sent.popleft()
         return untold - self.unsent_pages
 
-    def _is_safe(self, segment: _Segment, now: float) -> bool:
+    def _is_safely_delivered(self, segment: _Segment, now: float) -> bool:
         sent = segment is not self._segments[-1] and not segment.unsent
         return sent and segment.sent_at < min(self._since_at, now - KEEP_SENT_SECONDS)
 
-    def note_heartbeat(self, sent_at: float, sign: HeartbeatMark) -> None:
+    def record_heartbeat(self, sent_at: float, sign: HeartbeatMark) -> None:
         """Record that the coordinator answered a heartbeat sent at that time."""
         self._heartbeats.append((sent_at, sign))
         while self._heartbeats and self._heartbeats[0][0] <= self._now() - KEEP_SENT_SECONDS:
             self._since_at, self.safe_heartbeat = self._heartbeats.popleft()
 
-    def resend_all(self) -> int:
+    def requeue_sent(self) -> int:
         """Send kept messages again to a restarted server, which may have lost them; returns their pages."""
         self._resends += 1
         pages = sum(telling.stored_pages for _, telling in self._sent)
@@ -257,7 +257,7 @@ class Outbox:
         now = self._now()
         if self._segments and self._segments[-1].log.length and now - self._segments[-1].begun_at > KEEP_SENT_SECONDS:
             self._begin_segment()  # so that the one before can be deleted later
-        while len(self._segments) > 1 and self._is_safe(self._segments[0], now):
+        while len(self._segments) > 1 and self._is_safely_delivered(self._segments[0], now):
             segment = self._segments.popleft()
             segment.log.close()
             self._obsolete_files.append(segment.log.path)
@@ -277,20 +277,20 @@ class Outbox:
             segment.log.close()
 
 
-def stored_messages(directory: Path, last: Checkpoint | None) -> Iterator[LinksMessage | RetryMessage]:
+def stored_link_messages(directory: Path, last: Checkpoint | None) -> Iterator[LinksMessage | RetryMessage]:
     """Links that an agent still has to send or sent recently, as of a checkpoint; URLs to retry included."""
-    for number, length in checkpointed_outbox(last).segments:
+    for number, length in outbox_state_of(last).segments:
         path = directory / f"tell-{number}.log"
-        for _, record in records(path, length=length):
+        for _, record in read_records(path, length=length):
             telling = decode_record(path, _decode, record)
             if not isinstance(telling, AckMessage):
                 yield telling
 
 
-def checkpointed_outbox(last: Checkpoint | None) -> OutboxState:
+def outbox_state_of(last: Checkpoint | None) -> OutboxState:
     """State in the last checkpoint; empty for a crawl that was never part of a cluster."""
     return (
-        last.state(CHECKPOINT_PART, OutboxState)
+        last.decode_part(CHECKPOINT_PART, OutboxState)
         if last is not None and CHECKPOINT_PART in last.parts
         else OutboxState()
     )
@@ -331,11 +331,11 @@ class OutcomeKindLookup:
 
     def _read_new_outcomes(self) -> None:
         last = read_checkpoint(self._home)
-        length = sealed_outcomes(last) if last is not None else 0
+        length = sealed_outcome_bytes(last) if last is not None else 0
         if length <= self._read_length:
             return
         keys, kind_indices = list[int](), list[int]()
-        for _, record in records(self._home / "outcomes.log", start=self._read_length, length=length):
+        for _, record in read_records(self._home / "outcomes.log", start=self._read_length, length=length):
             row = _decode_outcome(record)
             if not row.polled and row.kind is not OutcomeKind.WITHDRAWN:
                 keys.append(key_of(row.url, self._seed))

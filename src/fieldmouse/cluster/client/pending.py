@@ -27,7 +27,7 @@ import numpy as np
 
 from fieldmouse.clock import Clock
 from fieldmouse.cluster.client.outbox import AckedUrl, LinksMessage, Outbox, OutcomeKindLookup
-from fieldmouse.cluster.client.placement import HostTransfer
+from fieldmouse.cluster.client.placement import HostPayloadCodec
 from fieldmouse.cluster.coordinator import (
     PAGE_KIND,
     AddressReply,
@@ -37,14 +37,14 @@ from fieldmouse.cluster.coordinator import (
     CrawlTotals,
     LeaseId,
     OfferResult,
-    PageReservation,
     ReleasedHost,
+    ReservationRequest,
     Row,
 )
 from fieldmouse.cluster.decoding import encode_row
 from fieldmouse.errors import AgentFenced, CoordinatorUnreachable
 from fieldmouse.policy.outage import blocked_agents
-from fieldmouse.policy.scope import DropRule, SharedScope
+from fieldmouse.policy.scope import DropReason, SharedScope
 from fieldmouse.types.host import HostState
 from fieldmouse.types.request import Request, RequestKind
 from fieldmouse.url import Host, Url, host_of, key_of
@@ -55,15 +55,15 @@ T = TypeVar("T")
 LEASE_MARGIN = 0.2
 
 
-def boottime() -> float:
+def seconds_since_boot() -> float:
     """Seconds on a clock that counts sleep and cannot be set."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
-class LeaseClock:
+class AgentLease:
     """Start of this agent that holds its leases, and the time until which it may send requests."""
 
-    def __init__(self, seconds: float, now: Callable[[], float] = boottime):
+    def __init__(self, seconds: float, now: Callable[[], float] = seconds_since_boot):
         self.seconds, self.now = seconds, now
         self.holder = AgentId("", 0)
         self._until = 0.0
@@ -110,8 +110,8 @@ class PendingCalls:
         self,
         *,
         outbox: Outbox,
-        lease: LeaseClock,
-        transfer: HostTransfer,
+        lease: AgentLease,
+        transfer: HostPayloadCodec,
         outcomes: OutcomeKindLookup,
         clock: Clock,
         key_seed: int,
@@ -133,7 +133,7 @@ class PendingCalls:
     # -- the frontier's side
 
     @property
-    def is_valid(self) -> bool:
+    def is_lease_valid(self) -> bool:
         return self.lease.is_valid
 
     def report_links(self, links: Sequence[Request], keys: Sequence[int]) -> None:
@@ -156,41 +156,41 @@ class PendingCalls:
             by_host.setdefault(host, []).append((keys[place], encode_row(link, host, now)))
         for host, rows in by_host.items():
             self.outbox.add_links(LinksMessage(host, tuple(rows), is_seed))
-        self.notify()
+        self.signal_calls_ready()
 
-    def should_keep(self, host: Host, state: HostState, visits: int) -> bool:
-        return self._placement.should_keep(host, visits, blocked_agents(state.unreached, self.clock.now()))
+    def should_keep_host(self, host: Host, state: HostState, visits: int) -> bool:
+        return self._placement.should_keep_host(host, visits, blocked_agents(state.unreached, self.clock.now()))
 
-    def request_more(self, host: Host, epoch: int) -> None:
+    def request_more_urls(self, host: Host, epoch: int) -> None:
         self.url_requests.append(LeaseId(host, epoch))
-        self.notify()
+        self.signal_calls_ready()
 
     def request_hosts(self, hosts: Sequence[Host]) -> None:
         self.host_requests += hosts
-        self.notify()
+        self.signal_calls_ready()
 
     def return_host(
         self, host: Host, epoch: int, state: HostState, unused: Sequence[Request], *, idle: bool = False
     ) -> None:
-        rows = [self._row(link, host) for link in unused]
+        rows = [self._encoded_row(link, host) for link in unused]
         shuns = blocked_agents(state.unreached, self.clock.now())
         place = self._placement.next_agent(host, shuns, idle=idle)
         payload = self.transfer.export_host(host, state)
         self.released_hosts.append(ReleasedHost(LeaseId(host, epoch), payload, rows, place, shuns))
         self._placement.remove_host(host)
-        self.notify()
+        self.signal_calls_ready()
 
-    def lease_lost(self, host: Host) -> None:
+    def forget_lost_host(self, host: Host) -> None:
         self._placement.remove_host(host)
 
     def return_url(self, host: Host, epoch: int, link: Request) -> None:
-        self.returned_urls.append((LeaseId(host, epoch), self._row(link, host)))
-        self.notify()
+        self.returned_urls.append((LeaseId(host, epoch), self._encoded_row(link, host)))
+        self.signal_calls_ready()
 
     def key_of(self, url: Url) -> int:
         return key_of(url, self.key_seed)
 
-    def _row(self, link: Request, host: Host) -> Row:
+    def _encoded_row(self, link: Request, host: Host) -> Row:
         return self.key_of(link.url), encode_row(link, host, self.clock.now())
 
     def report_settled(self, urls: Sequence[tuple[Host, int, int, str, str]]) -> None:
@@ -198,7 +198,7 @@ class PendingCalls:
         leases: dict[tuple[Host, int], list[AckedUrl]] = {}
         for host, epoch, key, url, kind in urls:
             leases.setdefault((host, epoch), []).append(AckedUrl(key, url, kind))
-        self.outbox.add_outcomes(leases)
+        self.outbox.add_acks(leases)
 
     def retry_failed(self, links: Sequence[tuple[Request, str]]) -> None:
         """Retry outcomes, given with their kinds: these URLs wait again."""
@@ -208,14 +208,14 @@ class PendingCalls:
         for host, pairs in by_host.items():
             for start in range(0, len(pairs), _MOST_RETRIES):
                 part = pairs[start : start + _MOST_RETRIES]
-                rows = [self._row(link, host) for link, _ in part]
+                rows = [self._encoded_row(link, host) for link, _ in part]
                 self.outbox.add_retries(host, rows, [kind for _, kind in part])
 
-    def note_requeued(self, urls: int) -> None:
+    def add_waiting_urls(self, urls: int) -> None:
         """Add URLs that wait again to the last totals, in which they were settled."""
         self.totals = replace(self.totals, waiting=self.totals.waiting + urls)
 
-    def ack_known(self, host: Host, epoch: int, links: Sequence[Request], pages: float) -> int:
+    def ack_known_outcomes(self, host: Host, epoch: int, links: Sequence[Request], pages: float) -> int:
         """Acknowledge URLs that already have outcomes here, each with its own kind.
 
         At most `pages` pages are acknowledged; the others wait again. Returns the number of those.
@@ -230,12 +230,12 @@ class PendingCalls:
                 pages -= kind == PAGE_KIND
                 settled.append(AckedUrl(key, link.url, kind))
         if settled:
-            self.outbox.add_known_outcomes((host, epoch), settled)
-        self.notify()
+            self.outbox.add_repeated_acks((host, epoch), settled)
+        self.signal_calls_ready()
         return over
 
     @property
-    def waiting_urls(self) -> int:
+    def crawl_waiting_urls(self) -> int:
         books = self.totals
         idle = self._has_totals and books.started and not books.waiting and not len(self.outbox)
         return 0 if idle else max(1, books.waiting)
@@ -244,9 +244,9 @@ class PendingCalls:
     def dropped_links(self) -> dict[str, int]:
         return dict(+self._dropped)
 
-    def note_dropped(self, result: OfferResult) -> None:
+    def count_dropped_links(self, result: OfferResult) -> None:
         """Count links that the bounds on sites dropped."""
-        self._dropped.update({DropRule.HOSTS.value: result.dropped_hosts, DropRule.URLS.value: result.dropped_urls})
+        self._dropped.update({DropReason.HOSTS.value: result.dropped_hosts, DropReason.URLS.value: result.dropped_urls})
 
     # -- the session's side
 
@@ -257,23 +257,23 @@ class PendingCalls:
         for held, (key, _) in self.returned_urls:
             yield (held.host, held.epoch), [key]
 
-    def update_totals(self, books: CrawlTotals) -> None:
+    def receive_totals(self, books: CrawlTotals) -> None:
         """Take in the totals of the whole crawl."""
         self.totals, self._has_totals = books, True
 
-    def notify(self) -> None:
+    def signal_calls_ready(self) -> None:
         self._calls_ready.set()
 
     async def wait_for_calls(self, seconds: float) -> None:
         """Wait until a call is pending, at most these seconds."""
-        await _wait(self._calls_ready, seconds)
+        await _wait_and_clear(self._calls_ready, seconds)
 
-    def forget_recent_links(self) -> None:
+    def forget_offered_links(self) -> None:
         """Forget which links were offered: the coordinator may have lost them."""
         self._recent_keys[:] = 0
 
 
-async def _wait(event: asyncio.Event, seconds: float) -> None:
+async def _wait_and_clear(event: asyncio.Event, seconds: float) -> None:
     try:
         async with asyncio.timeout(seconds):
             await event.wait()
@@ -288,7 +288,7 @@ _PAUSE = 0.3  # seconds
 class AddressLeases:
     """Leases of addresses, for one host visit each. Requests are batched while one call is under way."""
 
-    def __init__(self, board: Coordinator, lease: LeaseClock, clock: Clock, on_refused: Callable[[str], None]):
+    def __init__(self, board: Coordinator, lease: AgentLease, clock: Clock, on_refused: Callable[[str], None]):
         """`on_refused` receives an address that is no longer ours."""
         self._board, self._lease, self._clock, self._on_refused = board, lease, clock, on_refused
         self._requests = CallQueue[tuple[AddressRequest, asyncio.Future[AddressReply]]]()
@@ -312,14 +312,14 @@ class AddressLeases:
 
     # -- the session's side
 
-    async def run(self) -> None:
+    async def deliver_forever(self) -> None:
         while True:
-            await _wait(self._ready, 60.0)
+            await _wait_and_clear(self._ready, 60.0)
             while self._requests or self._freed:
-                if not await self._deliver_batch():
-                    await _wait(self._ready, _PAUSE)
+                if not await self._deliver_address_calls():
+                    await _wait_and_clear(self._ready, _PAUSE)
 
-    async def _deliver_batch(self) -> bool:
+    async def _deliver_address_calls(self) -> bool:
         """Deliver what is pending; False if that failed: freed addresses are kept, and requests refused."""
         freed, self._freed = self._freed, {}
         for address in freed:
@@ -349,7 +349,7 @@ class AddressLeases:
                 future.set_result(AddressReply(granted=False, retry_seconds=1.0))
         return False
 
-    async def renew_held(self) -> None:
+    async def renew_held_addresses(self) -> None:
         """Ask for all held addresses again: a restarted server may have forgotten them."""
         asks = list(self._held.values())
         if not asks:
@@ -392,40 +392,40 @@ class ClusterPageQuota:
         """Whether one more page may be requested."""
         if not self._limit:
             return True
-        left = self._granted - self._used
-        if left <= self._spare // 2 and not self.seconds_until_due():
-            self._calls.notify()
+        left = self._granted - self._used_pages
+        if left <= self._spare_pages // 2 and not self.seconds_until_due():
+            self._calls.signal_calls_ready()
         return left > 0
 
     # -- the session's side
 
     @property
-    def _used(self) -> int:
+    def _used_pages(self) -> int:
         return self._in_flight() + self._calls.outbox.unsent_pages
 
     @property
-    def _spare(self) -> int:
+    def _spare_pages(self) -> int:
         return min(MOST_SPARE_PAGES, SPARE_PAGES_PER_HOST * self._hosts() + self._extra)
 
     @property
-    def remaining(self) -> float:
+    def remaining_pages(self) -> float:
         """Pages that may still be requested or acknowledged; inf without a limit."""
-        return max(0, self._granted - self._used) if self._limit else math.inf
+        return max(0, self._granted - self._used_pages) if self._limit else math.inf
 
-    def request_extra(self, pages: int) -> None:
+    def request_extra_pages(self, pages: int) -> None:
         """Ask for more: these pages could be acknowledged at once, but exceed the quota and wait again."""
         self._extra += pages
 
-    def subtract_acked(self, pages: int) -> None:
+    def subtract_acked_pages(self, pages: int) -> None:
         """Take acknowledged pages off the quota."""
         self._granted = max(0, self._granted - pages)
 
-    def reset(self) -> None:
+    def drop_quota(self) -> None:
         """Drop the quota: the agent was fenced."""
         self._granted, self._lapses = 0, self._lapses + 1
-        self.renew_now()
+        self.make_renewal_due()
 
-    def renew_now(self, pages: int = 0) -> None:
+    def make_renewal_due(self, pages: int = 0) -> None:
         """Ask a restarted server at once; `pages` that were sent before are sent, and taken off, again."""
         self._granted += pages
         self._asked_at, self._pause = -math.inf, 0.0
@@ -434,22 +434,22 @@ class ClusterPageQuota:
         """Seconds until the coordinator should be asked; inf if never."""
         if not self._limit:
             return math.inf
-        left, spare = self._granted - self._used, self._spare
+        left, spare = self._granted - self._used_pages, self._spare_pages
         hungry = left <= spare // 2 and spare > 0
         wait = self._pause if hungry else LONGEST_PAUSE if left > spare else self._every
         return max(0.0, self._asked_at + wait - self._clock.now())
 
-    async def renew(self, board: Coordinator, name: AgentId) -> bool:
+    async def renew_if_due(self, board: Coordinator, name: AgentId) -> bool:
         """Ask the coordinator if that is due; returns whether we may fetch more than before."""
         if self.seconds_until_due():
             return False
-        used, spare, lapses = self._used, self._spare, self._lapses
+        used, spare, lapses = self._used_pages, self._spare_pages, self._lapses
         before = max(0, self._granted - used)
         left = min(before, spare)
         kept = math.ceil(left / 2) if self._scarce else left
         self._granted = min(self._granted, used + kept)
         want = used + spare
-        granted = await board.reserve_pages(name, PageReservation(self._limit, keep=self._granted, want=want))
+        granted = await board.reserve_pages(name, ReservationRequest(self._limit, keep=self._granted, want=want))
         if lapses != self._lapses:
             return False  # it was reserved for our last start
         self._scarce = granted < want

@@ -24,7 +24,7 @@ from numpy.random import Generator
 from fieldmouse.clock import Clock
 from fieldmouse.cluster.coordinator import (
     MOST_LISTED_AGENTS,
-    AgentStatus,
+    AgentReport,
     DamagedField,
     HeartbeatReply,
     HostGrant,
@@ -53,21 +53,21 @@ from fieldmouse.policy.politeness import Politeness
 from fieldmouse.robotstxt.parser import RobotsTxtCache
 from fieldmouse.types.host import HostState, UnreachedNote
 from fieldmouse.types.reason import OutcomeReason
-from fieldmouse.types.request import HostVisit, Origin
+from fieldmouse.types.request import EnteredBy, HostVisit
 from fieldmouse.url import Host
 
 log = logging.getLogger(__name__)
 
 
-def status_of(note: ListedAgent) -> AgentStatus:
+def status_or_default(note: ListedAgent) -> AgentReport:
     """Read the status of an agent; an unreadable one gives the defaults; `KnownAgents` warns of it."""
     try:
         return decode_agent_status(note.status)
     except DamagedValue:
-        return AgentStatus()
+        return AgentReport()
 
 
-def _within(value: float, least: float, most: float, usual: float) -> float:
+def _clamp(value: float, least: float, most: float, usual: float) -> float:
     """Clamp a figure that an agent reports; `usual` if it is not finite."""
     return min(max(value, least), most) if isfinite(value) else usual
 
@@ -75,37 +75,37 @@ def _within(value: float, least: float, most: float, usual: float) -> float:
 def agent_table(notes: Sequence[ListedAgent]) -> AgentTable:
     """Table of the living agents by name; draining and resting ones are marked to get no hosts."""
     living = sorted((note for note in notes if note.alive), key=lambda note: note.agent)
-    adverts = [status_of(note) for note in living]
+    adverts = [status_or_default(note) for note in living]
     return AgentTable(
         [note.agent for note in living],
-        [_within(advert.backlog, 0.0, 1e9, 0.0) for advert in adverts],
-        [_within(advert.speed, 0.05, 50.0, 1.0) for advert in adverts],
-        [_within(advert.price, -MAX_PRICE, MAX_PRICE, 0.0) for advert in adverts],
+        [_clamp(advert.backlog, 0.0, 1e9, 0.0) for advert in adverts],
+        [_clamp(advert.speed, 0.05, 50.0, 1.0) for advert in adverts],
+        [_clamp(advert.price, -MAX_PRICE, MAX_PRICE, 0.0) for advert in adverts],
         [not (note.draining or advert.resting) for note, advert in zip(living, adverts, strict=True)],
         [float(max(0, note.host_count)) for note in living],
-        [_within(advert.load, 0.0, 1.0, 0.0) for advert in adverts],
+        [_clamp(advert.load, 0.0, 1.0, 0.0) for advert in adverts],
     )
 
 
 def any_agent_refreshes(notes: Sequence[ListedAgent]) -> bool:
     """Whether an agent wants hosts for more than the URLs that wait at the coordinator."""
-    return any(note.alive and status_of(note).refreshes for note in notes)
+    return any(note.alive and status_or_default(note).refreshes for note in notes)
 
 
-def page_share(notes: Sequence[ListedAgent], agent: str, alive: int) -> float:
+def share_of_pages(notes: Sequence[ListedAgent], agent: str, alive: int) -> float:
     """Share of this agent in a total of the cluster, in proportion to its pages.
 
     Agents that are `alive` but not listed count as having as many pages as the listed ones on average.
 
     >>> import msgspec
     >>> def note(name: str, pages: int) -> ListedAgent:
-    ...     return ListedAgent(name, 1, True, False, msgspec.msgpack.encode(AgentStatus(pages=pages)), 0.0)
+    ...     return ListedAgent(name, 1, True, False, msgspec.msgpack.encode(AgentReport(pages=pages)), 0.0)
     >>> page_share([note("ada", 30), note("bob", 10)], "bob", 2), page_share([], "ada", 1)
     (0.25, 1.0)
     >>> page_share([note("ada", 30), note("bob", 10)], "bob", 4)
     0.1
     """
-    pages = {note.agent: max(1, status_of(note).pages) for note in notes if note.alive}
+    pages = {note.agent: max(1, status_or_default(note).pages) for note in notes if note.alive}
     if agent not in pages:
         return 1.0
     own, listed = pages.pop(agent), len(pages)
@@ -121,11 +121,11 @@ class KnownAgents:
         self._unreadable: set[str] = set()  # agents whose status could not be read the last time
         self._listed: dict[str, tuple[int, ListedAgent]] = {}  # last turn in which it was listed, and its status
 
-    def update(self, pulse: HeartbeatReply) -> Sequence[ListedAgent]:
+    def update_from_reply(self, pulse: HeartbeatReply) -> Sequence[ListedAgent]:
         """Take in a heartbeat reply and return all agents believed to be alive."""
         self._turn += 1
         for note in pulse.agents:
-            self._check_status(note)
+            self._warn_if_unreadable(note)
         if pulse.lists_all_agents:
             self._listed.clear()
         self._listed.update((note.agent, (self._turn, note)) for note in pulse.agents)
@@ -135,7 +135,7 @@ class KnownAgents:
         }
         return [note for _, note in self._listed.values()]
 
-    def _check_status(self, note: ListedAgent) -> None:
+    def _warn_if_unreadable(self, note: ListedAgent) -> None:
         """Warn of an unreadable status: once for each agent, until it can be read again."""
         try:
             if note.status:
@@ -160,14 +160,14 @@ class HostPlacement:
     def __init__(self, balancer: Balancer):
         self._balancer = balancer
         self._me = ""
-        self.agents = AgentTable.with_defaults([])
-        self._here = -1
+        self.agents = AgentTable.from_names([])
+        self._own_index = -1
         self._robots = 1
         self._learned: dict[Host, bytes] = {}
-        self._trips: dict[Host, list[float]] = {}
-        self._queued: dict[Host, float] = {}
+        self._round_trips: dict[Host, list[float]] = {}
+        self._queue_times: dict[Host, float] = {}
         self._places: dict[Host, str] = {}
-        self._tables: tuple[dict[Host, Any], ...] = (self._learned, self._trips, self._queued, self._places)
+        self._tables: tuple[dict[Host, Any], ...] = (self._learned, self._round_trips, self._queue_times, self._places)
 
     def set_agent_name(self, me: str) -> None:
         """Set the name of this agent."""
@@ -177,7 +177,7 @@ class HostPlacement:
         """Update the table of agents: those in `told` reported now, the others earlier."""
         table.keep_unconfirmed(self.agents, told)
         self.agents = table
-        self._here = table.names.index(self._me) if self._me in table.names else -1
+        self._own_index = table.names.index(self._me) if self._me in table.names else -1
 
     def add_host(self, host: Host, learned: bytes) -> None:
         """Add a host with the policy's data about it."""
@@ -199,36 +199,36 @@ class HostPlacement:
     def record_queue_time(self, host: Host, seconds: float) -> None:
         """Record how long the host was ready and waited for a fetch worker."""
         if host in self._learned:
-            self._queued[host] = seconds
+            self._queue_times[host] = seconds
 
     def record_round_trip(self, host: Host, seconds: float) -> None:
         """Record a round trip in seconds; ignored for hosts that this agent does not hold."""
         if host in self._learned:
-            self._trips.setdefault(host, []).append(seconds)
+            self._round_trips.setdefault(host, []).append(seconds)
 
-    def place_at(self, host: Host, agent: str) -> None:
+    def place_host_at(self, host: Host, agent: str) -> None:
         """Place a host at the agent that holds its address."""
         if agent != self._me and host in self._learned:
             self._places[host] = agent
 
-    def should_keep(self, host: Host, visits: int, shunned: Collection[str] = ()) -> bool:
+    def should_keep_host(self, host: Host, visits: int, shunned: Collection[str] = ()) -> bool:
         """Whether this agent also makes the next visit. Agents in `shunned` are never chosen."""
         if self._places.get(host, self._me) != self._me:
             return False
-        trips = self._trips.pop(host, None)
+        trips = self._round_trips.pop(host, None)
         if not trips or not visits:
             return True
-        queued = self._queued.pop(host, 0.0) / ROUND_TRIP_UNIT
+        queued = self._queue_times.pop(host, 0.0) / ROUND_TRIP_UNIT
         row = self._learned.get(host, b"")
         for trip in trips:
             row = self._balancer.observe(row, self._me, trip / ROUND_TRIP_UNIT, queued)
         self._learned[host] = row
         if len(self.agents.names) < 2:
             return True
-        if self._here >= 0:
-            self.agents.hosts[self._here] = float(len(self._learned))
-        place = self._balancer.choose(host, row, self._here, self.agents)
-        if place < 0 or place == self._here or self.agents.names[place] in shunned:
+        if self._own_index >= 0:
+            self.agents.hosts[self._own_index] = float(len(self._learned))
+        place = self._balancer.choose(host, row, self._own_index, self.agents)
+        if place < 0 or place == self._own_index or self.agents.names[place] in shunned:
             self._places[host] = self._me
             return True
         self.agents.record_sent_host(place, self._balancer.load_of(self._me).visit_time / self._robots)
@@ -263,19 +263,19 @@ class HostPlacement:
         return self._balancer.load_of(self._me).next_advert(max(0, due), self._robots, behind / ROUND_TRIP_UNIT)
 
     @property
-    def speed(self) -> float:
+    def slowdown(self) -> float:
         return self._balancer.load_of(self._me).speed
 
     def reported_price(self) -> float:
         """Price to report next."""
-        return self.agents.next_price(self._here) if self._here >= 0 else 0.0
+        return self.agents.next_price(self._own_index) if self._own_index >= 0 else 0.0
 
 
 _NOTES = 128  # agents that could not reach a host, the latest ones
 _DETAIL = 1000  # characters of the reason it was given up
 
 
-class HostTransfer:
+class HostPayloadCodec:
     """State of hosts that other agents hold next. Times are sent as seconds left: the clocks of machines differ."""
 
     def __init__(self, placement: HostPlacement, robots_txt: RobotsTxtCache, politeness: Politeness, clock: Clock):
@@ -316,8 +316,8 @@ class HostTransfer:
         return own, damaged
 
 
-class ClusterOpinion:
-    """Implementation of `fetch.blame.SecondOpinion`. Agents that drain or have no network are not asked."""
+class ClusterSecondOpinion:
+    """Implementation of `fetch.blame.OtherAgentsOpinion`. Agents that drain or have no network are not asked."""
 
     def __init__(self, clock: Clock, rng: Generator, machine: str):
         self._clock, self._rng = clock, rng
@@ -326,7 +326,7 @@ class ClusterOpinion:
     def update_agents(self, me: str, notes: Sequence[ListedAgent]) -> None:
         """Update the list of agents."""
         self._me = AgentOnMachine(me, self._me.machine)
-        statuses = [(note, status_of(note)) for note in notes if note.alive and not note.draining]
+        statuses = [(note, status_or_default(note)) for note in notes if note.alive and not note.draining]
         self._others = [
             AgentOnMachine(note.agent, advert.machine)
             for note, advert in statuses
@@ -334,16 +334,16 @@ class ClusterOpinion:
         ]
 
     @property
-    def has_others(self) -> bool:
+    def other_agents_take_hosts(self) -> bool:
         """Whether any other agent takes hosts."""
         return bool(self._others)
 
-    def begin_visit(self, errand: HostVisit) -> HostVisit:
+    def mark_visit_for_polls_only(self, errand: HostVisit) -> HostVisit:
         """Start a visit. If it is for polls alone, no other agent can make the final attempt."""
         state = errand.state
         if not state.unreached:
             return errand
-        only = all(ticket.origin is Origin.POLLED for ticket in errand.tickets)
+        only = all(ticket.origin is EnteredBy.POLLED for ticket in errand.tickets)
         notes = with_polls_only(state.unreached, self._me.agent, only=only)
         return msgspec.structs.replace(errand, state=msgspec.structs.replace(state, unreached=notes))
 
@@ -356,11 +356,11 @@ class ClusterOpinion:
 
     def next_agent_to_try(self, before: HostState, after: HostState) -> str:
         """Agent that should try a host that we have just noted as unreached; "" if we have not."""
-        note = self._own(after)
-        if note is None or note == self._own(before):
+        note = self._own_note(after)
+        if note is None or note == self._own_note(before):
             return ""
         agents = agents_to_ask(after.unreached, self._me, self._others, self._clock.now(), final=note.counts)
         return agents[int(self._rng.integers(len(agents)))].agent if agents else ""
 
-    def _own(self, state: HostState) -> UnreachedNote | None:
+    def _own_note(self, state: HostState) -> UnreachedNote | None:
         return next((note for note in state.unreached if note.agent == self._me.agent), None)

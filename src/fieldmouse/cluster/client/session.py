@@ -37,19 +37,19 @@ from fieldmouse.cluster.client.pending import (
 from fieldmouse.cluster.coordinator import (
     MOST_LISTED_AGENTS,
     AckBatch,
-    AckedKeys,
     AgentId,
     Coordinator,
     CrawlRebuilder,
     CrawlSpec,
     DamagedField,
-    Heartbeat,
     HeartbeatMark,
     HeartbeatReply,
+    HeartbeatRequest,
     HostGrant,
+    LeaseAck,
     LeaseId,
     LinkOffer,
-    RetryBatch,
+    RequeueBatch,
     Row,
     SiteBounds,
 )
@@ -87,13 +87,13 @@ class LeasingFrontier(Protocol):
     @property
     def lease_count(self) -> int: ...
     def epoch_of(self, host: Host) -> int: ...
-    def owed_keys(self) -> dict[tuple[Host, int], set[int]]: ...
+    def owed_keys_by_lease(self) -> dict[tuple[Host, int], set[int]]: ...
     def host_states(self) -> dict[tuple[Host, int], HostState]: ...
-    def grant(self, host: Host, epoch: int, links: Sequence[Request], state: HostState, left: int) -> None: ...
+    def add_leased_host(self, host: Host, epoch: int, links: Sequence[Request], state: HostState, left: int) -> None: ...
     def split_settled(self, links: Sequence[Request]) -> tuple[list[Request], list[Request]]: ...
-    def revoke(self, host: Host, epoch: int) -> None: ...
-    def revoke_all(self) -> None: ...
-    def release_all(self) -> None: ...
+    def drop_lease(self, host: Host, epoch: int) -> None: ...
+    def drop_all_leases(self) -> None: ...
+    def return_all_hosts(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +166,7 @@ class ClusterSession:
 
     # -- joining and leaving
 
-    async def start(self) -> None:
+    async def join_and_start(self) -> None:
         """Deliver the outbox of our last start, if any, join, and start the tasks."""
         retry = self._retry_until_answered
         await retry(lambda: self._board.check_heartbeat_known(self._outbox.safe_heartbeat))
@@ -179,7 +179,7 @@ class ClusterSession:
             with contextlib.suppress(AgentFenced):  # its lease ended just now: the next start delivers all of it
                 await retry(self._send_outbox)
         await self._join_and_beat()
-        loops = (self._heartbeat_loop(), self._addresses.run(), self._delivery_loop())
+        loops = (self._heartbeat_loop(), self._addresses.deliver_forever(), self._delivery_loop())
         self._tasks = [asyncio.create_task(loop) for loop in loops]
         for task in self._tasks:
             task.add_done_callback(self._on_task_done)
@@ -231,7 +231,7 @@ class ClusterSession:
 
         Takes at most `_LEAVE_SECONDS` seconds plus the time to cancel, even if nothing answers.
         """
-        self._frontier.release_all()
+        self._frontier.return_all_hosts()
         if not self._tasks:
             return False  # it never joined
         leaving = asyncio.create_task(self._deliver_and_leave(over))
@@ -248,7 +248,7 @@ class ClusterSession:
     async def _deliver_and_leave(self, over: str) -> bool:
         try:
             while self._has_undelivered:
-                await self._retry_until_answered(self._deliver)
+                await self._retry_until_answered(self._deliver_calls)
             with contextlib.suppress(CoordinatorUnreachable):
                 await self._send_heartbeat()  # our final figures, and the totals
             while self._has_undelivered:
@@ -303,8 +303,8 @@ class ClusterSession:
                 if self._lease.holder == name and not self._leaving:
                     log.warning("the hosts of this agent were given to others: it was fenced or forgotten")
                     self._lease.expire()
-                    self._frontier.revoke_all()
-                    self._quota.reset()
+                    self._frontier.drop_all_leases()
+                    self._quota.drop_quota()
                     await self._join_and_beat()
         else:
             return True
@@ -315,43 +315,43 @@ class ClusterSession:
         self._beats += 1
         name, number = self._lease.holder, self._beats
         since, pages = self._outbox.safe_heartbeat, len(self._calls.scope)
-        beat = Heartbeat(self._encode_status(), self._lease.seconds, self._last_listed, number, since, pages)
+        beat = HeartbeatRequest(self._encode_status(), self._lease.seconds, self._last_listed, number, since, pages)
         reply = await self._board.heartbeat(name, beat)
-        self._outbox.note_heartbeat(sent_at, HeartbeatMark(name.agent, name.incarnation, number))
+        self._outbox.record_heartbeat(sent_at, HeartbeatMark(name.agent, name.incarnation, number))
         self._last_listed, self._members = reply.last_listed, reply.members
         if self._server_run and reply.server_run != self._server_run:
             # Send the outbox again before anything is asked for. A grant that the server forgot is not ours.
             log.warning("the coordinator was restarted; sending it again everything it may have lost")
-            self._calls.forget_recent_links()
+            self._calls.forget_offered_links()
             self._calls.scope.publish_again()
-            self._quota.renew_now(self._outbox.resend_all())
-            await self._reconcile()
-            await self._addresses.renew_held()
+            self._quota.make_renewal_due(self._outbox.requeue_sent())
+            await self._reconcile_leases()
+            await self._addresses.renew_held_addresses()
             export, states = self._calls.transfer.export_host, self._frontier.host_states()
             payloads = {LeaseId(host, epoch): export(host, state) for (host, epoch), state in states.items()}
             await self._board.save_host_payloads(self._lease.holder, payloads)
         elif not self._server_run:
-            await self._reconcile()
+            await self._reconcile_leases()
         elif not self._frontier.lease_count and self._beats % _CHECK_EVERY == 0:
             self._needs_reconcile = True  # the network may deliver one message twice
         self._server_run = reply.server_run
         self._lease.renew(sent_at)
         # before the totals are read: an agent may conclude from them that the crawl is done
         self._calls.scope.receive(reply.scope_pages)
-        self._calls.update_totals(reply.totals)
+        self._calls.receive_totals(reply.totals)
         if (over := self._on_reply(reply)) is not None:
             await self._board.stop_crawl(over)
-        self._calls.notify()
+        self._calls.signal_calls_ready()
         self._bell.fire()
 
-    async def _reconcile(self) -> None:
+    async def _reconcile_leases(self) -> None:
         """Find out which leases are still ours, and give back grants whose answer was lost."""
-        owed = self._frontier.owed_keys()
+        owed = self._frontier.owed_keys_by_lease()
         for lease, keys in (*self._outbox.unsent_keys().items(), *self._calls.undelivered_keys()):
             owed.setdefault(lease, set()).update(keys)
         known = {LeaseId(*lease): keys for lease, keys in owed.items()}
         for held in await self._board.reconcile_leases(self._lease.holder, known):
-            self._frontier.revoke(held.host, held.epoch)
+            self._frontier.drop_lease(held.host, held.epoch)
 
     # -- pending calls
 
@@ -359,16 +359,16 @@ class ClusterSession:
         while True:
             due_in = min(self._seconds_until_lease(), self._settings.heartbeat_seconds, self._quota.seconds_until_due())
             await self._calls.wait_for_calls(due_in)
-            await self._run_or_rejoin(self._deliver)
+            await self._run_or_rejoin(self._deliver_calls)
 
-    async def _deliver(self) -> None:
+    async def _deliver_calls(self) -> None:
         async with self._delivering:  # an agent that leaves delivers the rest while the task still runs
             await self._deliver_in_order(self._calls)
 
     async def _deliver_in_order(self, calls: PendingCalls) -> None:
         await self._publish_scope()  # before outcomes of these pages are acknowledged
         await self._send_outbox()
-        if await self._quota.renew(self._board, self._lease.holder):
+        if await self._quota.renew_if_due(self._board, self._lease.holder):
             self._bell.fire()
         await self._deliver_queue(
             calls.released_hosts, lambda hosts: self._board.release_hosts(self._lease.holder, hosts)
@@ -376,7 +376,7 @@ class ClusterSession:
         await self._deliver_queue(calls.returned_urls, self._return_urls)
         if self._needs_reconcile:  # now that no request is open and everything given back is delivered
             self._needs_reconcile = False
-            await self._reconcile()
+            await self._reconcile_leases()
         if hosts := calls.host_requests.take():  # repeated later in case they do not arrive
             await self._board.request_hosts(self._lease.holder, list(dict.fromkeys(hosts)))
         await self._deliver_queue(calls.url_requests, self._lease_more_urls)
@@ -415,7 +415,7 @@ class ClusterSession:
                     await self._send_retries(name, message)
                 elif isinstance(message, AckMessage):
                     await self._send_outcomes(name, message)
-            self._quota.subtract_acked(self._outbox.mark_sent(len(batch)))
+            self._quota.subtract_acked_pages(self._outbox.mark_sent(len(batch)))
 
     async def _send_links(self, messages: Sequence[LinksMessage]) -> None:
         place_new = self._calls.transfer.placement.agent_for_new_host
@@ -424,7 +424,7 @@ class ClusterSession:
             for message in messages
         ]
         seeds = any(message.is_seed for message in messages)
-        self._calls.note_dropped(await self._board.offer_links(offers, self._settings.bounds, seeds=seeds))
+        self._calls.count_dropped_links(await self._board.offer_links(offers, self._settings.bounds, seeds=seeds))
 
     async def _send_retries(self, name: AgentId, message: RetryMessage) -> None:
         # Rejected outcomes wait already, or belong to other agents.
@@ -432,12 +432,12 @@ class ClusterSession:
         counted = [(row, kind) for row, kind in outcomes if row[0] not in self._rejected_keys]
         if counted:
             rows, kinds = [row for row, _ in counted], [kind for _, kind in counted]
-            batch = RetryBatch(message.host, rows, kinds, message.number)
-            self._calls.note_requeued(await self._board.retry_failed(name, batch))
+            batch = RequeueBatch(message.host, rows, kinds, message.number)
+            self._calls.add_waiting_urls(await self._board.retry_failed(name, batch))
 
     async def _send_outcomes(self, me: AgentId, message: AckMessage) -> None:
         acks = [
-            AckedKeys(LeaseId(host, epoch), [url.key for url in urls], [url.kind for url in urls])
+            LeaseAck(LeaseId(host, epoch), [url.key for url in urls], [url.kind for url in urls])
             for host, epoch, urls in message.leases
         ]
         urls = [url for _, _, leased in message.leases for url in leased]
@@ -471,13 +471,13 @@ class ClusterSession:
         grants = await self._board.lease_hosts(name, wanted, _URLS_PER_GRANT)
         self._lease_pause = FIRST_PAUSE if grants else min(LONGEST_PAUSE, 2 * self._lease_pause)
         self._next_lease_at = self._clock.now() + (0.0 if len(grants) >= wanted else self._lease_pause)
-        await self._receive_grants(name, grants, fresh=True)
+        await self._accept_grants(name, grants, fresh=True)
 
     async def _lease_more_urls(self, held: Sequence[LeaseId]) -> None:
         name = self._lease.holder
-        await self._receive_grants(name, await self._board.lease_more_urls(name, held, _URLS_PER_GRANT), fresh=False)
+        await self._accept_grants(name, await self._board.lease_more_urls(name, held, _URLS_PER_GRANT), fresh=False)
 
-    async def _receive_grants(self, name: AgentId, grants: Sequence[HostGrant], *, fresh: bool) -> None:
+    async def _accept_grants(self, name: AgentId, grants: Sequence[HostGrant], *, fresh: bool) -> None:
         """Take in granted hosts and URLs. Unreadable values are quarantined at the coordinator.
 
         If that call is lost, the coordinator grants those URLs to other agents, which quarantine them as
@@ -501,15 +501,15 @@ class ClusterSession:
                     damaged.setdefault(LeaseId(grant.host, grant.epoch), []).append(damage)
             settled, new = self._frontier.split_settled(links)
             if settled:
-                over = self._calls.ack_known(grant.host, grant.epoch, settled, self._quota.remaining)
-                self._quota.request_extra(over)
+                over = self._calls.ack_known_outcomes(grant.host, grant.epoch, settled, self._quota.remaining_pages)
+                self._quota.request_extra_pages(over)
             state = HostState()
             if fresh:
                 state, unreadable = self._calls.transfer.import_host(grant)
                 state = clear_host_failure(state, new)
                 if unreadable:
                     damaged.setdefault(LeaseId(grant.host, grant.epoch), []).extend(unreadable)
-            self._frontier.grant(grant.host, grant.epoch, new, state, grant.remaining_urls)
+            self._frontier.add_leased_host(grant.host, grant.epoch, new, state, grant.remaining_urls)
         if grants:
             self._bell.fire()
         if damaged:
@@ -534,7 +534,7 @@ class ClusterSession:
 
 def open_coordinator(urls: Sequence[str], crawl: str) -> Coordinator:
     """Coordinator of a crawl; connects later. With several URLs, sites are sharded over their servers."""
-    labels = _labels(urls, crawl)
+    labels = _server_labels(urls, crawl)
     from fieldmouse.cluster.redis.coordinator import RedisCoordinator
 
     boards = {label: RedisCoordinator(url, crawl) for label, url in zip(labels, urls, strict=True)}
@@ -543,7 +543,7 @@ def open_coordinator(urls: Sequence[str], crawl: str) -> Coordinator:
 
 def open_rebuilder(urls: Sequence[str], crawl: str) -> CrawlRebuilder:
     """Builder of a crawl that is rebuilt; otherwise as above."""
-    labels = _labels(urls, crawl)
+    labels = _server_labels(urls, crawl)
     from fieldmouse.cluster.redis.coordinator import RedisCoordinator
     from fieldmouse.cluster.redis.rebuild import RedisRebuilder
 
@@ -552,7 +552,7 @@ def open_rebuilder(urls: Sequence[str], crawl: str) -> CrawlRebuilder:
     return ShardedRebuilder(builders, boards, crawl) if len(urls) > 1 else builders[labels[0]]
 
 
-def _labels(urls: Sequence[str], crawl: str) -> list[str]:
+def _server_labels(urls: Sequence[str], crawl: str) -> list[str]:
     """Names of the servers for people. Raises `UsageError` if a URL or the crawl's name is invalid."""
     if not re.fullmatch(r"[A-Za-z0-9._-]{1,64}", crawl):
         raise UsageError(
@@ -575,7 +575,7 @@ def _labels(urls: Sequence[str], crawl: str) -> list[str]:
 
 async def list_crawls_on(urls: Sequence[str]) -> list[str]:
     """Names of all crawls on these servers."""
-    _labels(urls, "any")
+    _server_labels(urls, "any")
     from fieldmouse.cluster.redis.coordinator import list_crawls
 
     return sorted(set[str]().union(*[await list_crawls(url) for url in urls]))

@@ -75,19 +75,19 @@ class ScriptRefusal(Exception):
 def is_unreachable(trouble: BaseException) -> bool:
     """Whether the server did not answer at all: other connections to it are useless, too."""
     silent = (exceptions.TimeoutError, exceptions.ConnectionError, OSError)
-    return isinstance(_unwrap(trouble), silent) and not _temporary(trouble)
+    return isinstance(_unwrap_connect_error(trouble), silent) and not _temporary_problem(trouble)
 
 
 def translate_error(trouble: Exception, label: str, query: str = "") -> Exception:
     """Translate an error of the server with that label and the URL query `query`."""
     if refused := _tls_error(trouble, label, query):
         return refused
-    cause = _unwrap(trouble)
+    cause = _unwrap_connect_error(trouble)
     text = str(cause)
     word, _, about = text.partition(" ")
     if isinstance(cause, exceptions.ResponseError) and word in REFUSAL_CODES:
         return ScriptRefusal(word, about)
-    if waited := _temporary(cause):
+    if waited := _temporary_problem(cause):
         return CoordinatorUnreachable(f"the coordinator at {label} {waited[0]}", waited[1] or _REACH_HINT)
     match cause:
         case exceptions.AuthenticationError() | exceptions.AuthorizationError() | exceptions.NoPermissionError():
@@ -125,8 +125,8 @@ def unreadable_data_error(label: str, why: object) -> CoordinatorError:
     )
 
 
-def _temporary(trouble: BaseException) -> tuple[str, str] | None:
-    trouble = _unwrap(trouble)
+def _temporary_problem(trouble: BaseException) -> tuple[str, str] | None:
+    trouble = _unwrap_connect_error(trouble)
     for kind, word in _WORDS.items():
         if isinstance(trouble, kind):
             return _TEMPORARY[word]
@@ -138,12 +138,12 @@ def _temporary(trouble: BaseException) -> tuple[str, str] | None:
     return None
 
 
-def _unwrap(trouble: BaseException) -> BaseException:
+def _unwrap_connect_error(trouble: BaseException) -> BaseException:
     """Unwrap an error that the client raised while it made a connection."""
     return trouble.__cause__ if isinstance(trouble.__cause__, exceptions.RedisError) else trouble
 
 
-def _causes(trouble: BaseException | None) -> Iterator[BaseException]:
+def _error_chain(trouble: BaseException | None) -> Iterator[BaseException]:
     while trouble is not None:
         yield trouble
         trouble = trouble.__cause__ or trouble.__context__
@@ -151,7 +151,7 @@ def _causes(trouble: BaseException | None) -> Iterator[BaseException]:
 
 def _tls_error(trouble: BaseException, label: str, query: str) -> CoordinatorError | None:
     """Errors of TLS, or of files named in the URL: waiting would not help."""
-    for around in _causes(trouble):
+    for around in _error_chain(trouble):
         if isinstance(around, ssl.SSLCertVerificationError):
             return CoordinatorError(
                 f"the certificate of the coordinator at {label} is not trusted: {tls_error_text(around)}",
@@ -187,15 +187,15 @@ class LuaScript(NamedTuple):
 @cache
 def load_script(name: str) -> LuaScript:
     """Script of that name, after the pieces that it uses."""
-    body = _piece(name)
+    body = _lua_source(name)
     first = body.partition("\n")[0]
     pieces = first.removeprefix(_USES).split() if first.startswith(_USES) else []
-    text = "\n".join([*map(_piece, pieces), body])
+    text = "\n".join([*map(_lua_source, pieces), body])
     return LuaScript(text, hashlib.sha1(text.encode()).hexdigest())
 
 
 @cache
-def _piece(name: str) -> str:
+def _lua_source(name: str) -> str:
     return (files(__package__) / "lua" / f"{name}.lua").read_text()
 
 
@@ -376,10 +376,10 @@ class RedisClient:
 
     async def server_id(self) -> str:
         """Identity of the server and its database, whatever name it was reached by."""
-        run, database = _run_id(await self._info("server")), self._pool.connection_kwargs.get("db") or 0
+        run, database = _run_id(await self._server_info("server")), self._pool.connection_kwargs.get("db") or 0
         return f"{run}/{database}" if run else self.label
 
-    async def _info(self, section: str) -> bytes:
+    async def _server_info(self, section: str) -> bytes:
         reply = await self.run_command("INFO", section)
         if not isinstance(reply, bytes):
             raise unreadable_data_error(self.label, "INFO is no text")
@@ -387,10 +387,10 @@ class RedisClient:
 
     async def check_no_eviction(self) -> None:
         """Check that the server does not evict keys when its memory is full: URLs would be lost silently."""
-        memory = await self._info("memory")
+        memory = await self._server_info("memory")
         limit = re.search(rb"maxmemory:(\d{1,19})", memory)
         policy = re.search(rb"maxmemory_policy:([A-Za-z-]{1,64})", memory)
-        gone = re.search(rb"evicted_keys:(\d{1,19})", await self._info("stats"))
+        gone = re.search(rb"evicted_keys:(\d{1,19})", await self._server_info("stats"))
         before, self._evicted = self._evicted, int(gone[1]) if gone else 0
         if before is not None and self._evicted > before:
             raise CoordinatorDataLost(

@@ -29,9 +29,9 @@ from fieldmouse.cluster.coordinator import (
     CrawlSpec,
     CrawlTotals,
     DamagedField,
-    Heartbeat,
     HeartbeatMark,
     HeartbeatReply,
+    HeartbeatRequest,
     HostGrant,
     HostPayload,
     LeaseId,
@@ -39,12 +39,12 @@ from fieldmouse.cluster.coordinator import (
     ListedAgent,
     OfferResult,
     PageCount,
-    PageReservation,
     ReleasedHost,
-    RetryBatch,
+    RequeueBatch,
+    ReservationRequest,
     Row,
     SiteBounds,
-    StrandedHosts,
+    UnqueuedHosts,
 )
 from fieldmouse.cluster.decoding import DamagedValue, UrlsToRefetch, decode_bool, decode_crawl_spec, decode_int
 from fieldmouse.cluster.redis.connection import (
@@ -57,7 +57,7 @@ from fieldmouse.cluster.redis.connection import (
 from fieldmouse.cluster.redis.messages import (
     RequeuedUrls,
     ack_args,
-    counted,
+    count_and_flatten,
     heartbeat_mark_args,
     milliseconds,
     offer_args,
@@ -103,7 +103,7 @@ def parse_int_reply(reply: object) -> int:
     return decode_int(reply, "answer")
 
 
-def _swept(reply: object) -> int:
+def _parse_all_released(reply: object) -> int:
     return decode_int(reply, "swept", 0, 1)
 
 
@@ -116,7 +116,7 @@ class RedisCoordinator:
         self._script_keys: tuple[str, ...] = (self._prefix,)  # passed to every script
         self._beats = 0
 
-    async def _call(self, act: str, *arguments: ScriptArgument, name: AgentId | None = None) -> Any:
+    async def _run_script(self, act: str, *arguments: ScriptArgument, name: AgentId | None = None) -> Any:
         caller: tuple[ScriptArgument, ...] = (name.agent, name.incarnation) if name else ()
         try:
             return await self._server.run_script(load_script(act), self._script_keys, (*caller, *arguments))
@@ -136,7 +136,7 @@ class RedisCoordinator:
                     raise errors.superseded_error(name) from None
             raise
 
-    def _read(self, read: Callable[[Any], T], reply: Any) -> T:
+    def _decode_reply(self, read: Callable[[Any], T], reply: Any) -> T:
         """Decode an answer; a CoordinatorError if our scripts cannot have sent it."""
         try:
             return read(reply)
@@ -150,112 +150,116 @@ class RedisCoordinator:
 
     async def crawl_spec(self) -> CrawlSpec | None:
         reply = await self._server.run_command("HGET", f"{self._prefix}meta", "charter")
-        return self._read(self._charter, reply) if reply is not None else None
+        return self._decode_reply(self._decode_spec, reply) if reply is not None else None
 
-    def _charter(self, reply: bytes) -> CrawlSpec:
+    def _decode_spec(self, reply: bytes) -> CrawlSpec:
         return decode_crawl_spec(reply, self._server.label)
 
     async def create_crawl(self, charter: CrawlSpec) -> CrawlSpec:
-        return self._read(self._charter, await self._call("found", msgspec.json.encode(charter)))
+        return self._decode_reply(self._decode_spec, await self._run_script("found", msgspec.json.encode(charter)))
 
     async def stop_crawl(self, why: str) -> None:
-        await self._call("end", why)
+        await self._run_script("end", why)
 
     # -- agents
 
     async def join(self, name: AgentId, lease: float) -> None:
         await self._server.check_no_eviction()
-        await self._release_fenced(await self._call("join", milliseconds(lease), name=name))
+        await self._release_fenced(await self._run_script("join", milliseconds(lease), name=name))
 
     async def _release_fenced(self, done: int) -> None:
         """Release the leases of fenced agents, a few at a time."""
-        while not self._read(_swept, done):
-            done = await self._call("sweep")
+        while not self._decode_reply(_parse_all_released, done):
+            done = await self._run_script("sweep")
 
     async def is_active(self, name: AgentId) -> bool:
-        return self._read(parse_bool_reply, await self._call("outlives", name.agent, name.incarnation))
+        return self._decode_reply(parse_bool_reply, await self._run_script("outlives", name.agent, name.incarnation))
 
     async def check_heartbeat_known(self, since: HeartbeatMark) -> None:
-        await self._call("recalls", *heartbeat_mark_args(since))
+        await self._run_script("recalls", *heartbeat_mark_args(since))
 
-    async def heartbeat(self, name: AgentId, beat: Heartbeat) -> HeartbeatReply:
+    async def heartbeat(self, name: AgentId, beat: HeartbeatRequest) -> HeartbeatReply:
         self._beats += 1
         if self._beats % _CHECK_EVERY == 0:
             await self._server.check_no_eviction()
         since, lease = heartbeat_mark_args(beat.since), milliseconds(beat.lease_seconds)
         words = (beat.status, lease, beat.list_after, MOST_LISTED_AGENTS, beat.number, *since, beat.known_scope_pages)
-        reply = await self._call("beat", *words, name=name)
-        pulse, swept = self._read(parse_heartbeat_reply, reply)
+        reply = await self._run_script("beat", *words, name=name)
+        pulse, swept = self._decode_reply(parse_heartbeat_reply, reply)
         await self._release_fenced(swept)
         return pulse
 
     async def add_scope_pages(self, urls: Sequence[Url]) -> None:
-        await self._call("widen", len(urls), *urls)
+        await self._run_script("widen", len(urls), *urls)
 
     async def leave(self, name: AgentId) -> None:
-        await self._release_fenced(await self._call("leave", name.agent, name.incarnation, 1))
+        await self._release_fenced(await self._run_script("leave", name.agent, name.incarnation, 1))
 
     async def totals(self) -> CrawlTotals:
-        return self._read(parse_totals, await self._call("look"))
+        return self._decode_reply(parse_totals, await self._run_script("look"))
 
-    async def stranded_hosts(self) -> StrandedHosts:
+    async def unqueued_hosts(self) -> UnqueuedHosts:
         total, names, cursor = 0, dict[Host, None](), ""
         while True:
-            cursor, count, hosts, repaired = self._read(parse_stranded, await self._call("stranded", cursor))
+            cursor, count, hosts, repaired = self._decode_reply(
+                parse_stranded, await self._run_script("stranded", cursor)
+            )
             fresh = [host for host in hosts if host not in names]
             total += count - (len(hosts) - len(fresh))  # a scan may return a key twice
             names.update(dict.fromkeys(fresh))
             if not cursor:
-                return StrandedHosts(total, tuple(names)[:MOST_EXAMPLES], repaired)
+                return UnqueuedHosts(total, tuple(names)[:MOST_EXAMPLES], repaired)
 
     async def list_agents(self) -> list[ListedAgent]:
-        return self._read(parse_agents_of_totals, await self._call("look"))
+        return self._decode_reply(parse_agents_of_totals, await self._run_script("look"))
 
     async def list_departed_agents(self) -> list[ListedAgent]:
-        return self._read(parse_agents, await self._call("departed"))
+        return self._decode_reply(parse_agents, await self._run_script("departed"))
 
     async def request_drain(self, agent: str) -> bool:
-        return self._read(parse_bool_reply, await self._call("drain", agent))
+        return self._decode_reply(parse_bool_reply, await self._run_script("drain", agent))
 
     async def forget_agent(self, agent: str, *, again: bool) -> int:
-        await self._release_fenced(await self._call("leave", agent, "", 0))
+        await self._release_fenced(await self._run_script("leave", agent, "", 0))
         charter, urls_again = await self.crawl_spec(), 0
         if not again or charter is None:
             return 0
         reply = await self._server.run_command("HGETALL", f"{self._prefix}back:{agent}")
-        taken_back = Counter(self._read(parse_retry_counts, reply))
-        while kept := await self._call("kept", agent):
-            digest, urls, counts, kinds = self._read(parse_kept_batch, kept)
+        taken_back = Counter(self._decode_reply(parse_retry_counts, reply))
+        while kept := await self._run_script("kept", agent):
+            digest, urls, counts, kinds = self._decode_reply(parse_kept_batch, kept)
             try:
                 batch = UrlsToRefetch(urls, counts, kinds, taken_back, charter.key_seed)
             except ValueError as trouble:
                 log.warning("a batch of URLs that %s acknowledged cannot be read, and is left out: %s", agent, trouble)
-                await self._call("again", agent, digest, 0, 0)
+                await self._run_script("again", agent, digest, 0, 0)
                 continue
             left = (len(batch.retried_keys), *map(blocks.signed_key, batch.retried_keys))
             hosts = [(host, rows, kinds) for host, (rows, kinds) in batch.hosts.items()]
-            urls_again += await self._unsettle("again", (agent, digest, *left, len(hosts)), hosts)
+            urls_again += await self._requeue_urls("again", (agent, digest, *left, len(hosts)), hosts)
         return urls_again
 
-    async def _unsettle(
+    async def _requeue_urls(
         self, act: str, words: tuple[ScriptArgument, ...], hosts: Sequence[RequeuedUrls], name: AgentId | None = None
     ) -> int:
         """Let URLs wait again; repeats the call without those that the server reports as waiting already."""
         waiting: set[int] = set()
         while True:
             parts = chain.from_iterable(requeue_args(*without_keys(part, waiting)) for part in hosts)
-            reply = await self._call(act, *words, *parts, name=name)
+            reply = await self._run_script(act, *words, *parts, name=name)
             if not isinstance(reply, list):
-                return self._read(parse_int_reply, reply)
-            waiting |= self._read(parse_keys, reply)
+                return self._decode_reply(parse_int_reply, reply)
+            waiting |= self._decode_reply(parse_keys, reply)
 
     # -- links
 
     async def offer_links(self, offers: Sequence[LinkOffer], bounds: SiteBounds, *, seeds: bool = False) -> OfferResult:
         results: list[OfferResult] = []
         for part in split_offers(offers) if offers else [[]]:
-            reply = await self._call("offer", bounds.hosts, bounds.urls, int(seeds), *counted(map(offer_args, part)))
-            result, raw = self._read(parse_offer_result, reply)
+            reply = await self._run_script(
+                "offer", bounds.hosts, bounds.urls, int(seeds), *count_and_flatten(map(offer_args, part))
+            )
+            result, raw = self._decode_reply(parse_offer_result, reply)
             results.append(result)
             if raw:
                 await self._compress_queues(raw)
@@ -263,10 +267,10 @@ class RedisCoordinator:
 
     async def _compress_queues(self, hosts: Sequence[bytes]) -> None:
         """Compress the raw ends of these queues, unless they change in between."""
-        reply = await self._call("tails", len(hosts), *hosts)
+        reply = await self._run_script("tails", len(hosts), *hosts)
         queues: list[tuple[ScriptArgument, ...]] = []
         for host, (tail, digest) in zip(
-            hosts, self._read(partial(parse_queue_ends, hosts=len(hosts)), reply), strict=True
+            hosts, self._decode_reply(partial(parse_queue_ends, hosts=len(hosts)), reply), strict=True
         ):
             try:
                 smaller = blocks.repack_blocks(tail)
@@ -274,87 +278,93 @@ class RedisCoordinator:
                 continue  # the agent that is granted it quarantines it
             queues.append((host, len(tail), digest, len(smaller), *smaller))
         if queues:
-            await self._call("pack", *counted(queues))
+            await self._run_script("pack", *count_and_flatten(queues))
 
     # -- hosts
 
     async def lease_hosts(self, name: AgentId, hosts: int, urls: int, soon: float = 0.0) -> list[HostGrant]:
-        answer = await self._call("lease", hosts, urls, milliseconds(soon), name=name)
-        reply = self._read(parse_grants, answer)
+        answer = await self._run_script("lease", hosts, urls, milliseconds(soon), name=name)
+        reply = self._decode_reply(parse_grants, answer)
         await self._release_fenced(reply.all_released)
         for host, epoch in reply.surplus:
-            await self._call("surrender", 1, host, epoch, 0, 0, name=name)
+            await self._run_script("surrender", 1, host, epoch, 0, 0, name=name)
         for host, epoch, why in reply.invalid:
             log.warning("a host of the coordinator cannot be read, and is set aside: %s", why)
-            await self._call("quarantine", 1, host, epoch, "host", why[:500], 0, b"", name=name)
+            await self._run_script("quarantine", 1, host, epoch, "host", why[:500], 0, b"", name=name)
         return reply.grants
 
     async def request_hosts(self, name: AgentId, hosts: Sequence[Host]) -> None:
         for start in range(0, len(hosts), _MOST_WISHES):
             part = hosts[start : start + _MOST_WISHES]
-            await self._call("wish", len(part), *part, name=name)
+            await self._run_script("wish", len(part), *part, name=name)
 
     async def lease_more_urls(self, name: AgentId, held: Sequence[LeaseId], urls: int) -> list[HostGrant]:
         grants: list[HostGrant] = []
         for start in range(0, len(held), _MOST_HOSTS):
             part = held[start : start + _MOST_HOSTS]
-            reply = await self._call("more", urls, *counted((each.host, each.epoch) for each in part), name=name)
-            grants += self._read(partial(parse_more_urls, held=part), reply)
+            reply = await self._run_script(
+                "more", urls, *count_and_flatten((each.host, each.epoch) for each in part), name=name
+            )
+            grants += self._decode_reply(partial(parse_more_urls, held=part), reply)
         return grants
 
     async def save_host_payloads(self, name: AgentId, luggage: Mapping[LeaseId, HostPayload]) -> None:
-        words = counted((held.host, held.epoch, *payload_args(payload)) for held, payload in luggage.items())
-        await self._call("note", *words, name=name)
+        words = count_and_flatten((held.host, held.epoch, *payload_args(payload)) for held, payload in luggage.items())
+        await self._run_script("note", *words, name=name)
 
     async def release_hosts(self, name: AgentId, hosts: Sequence[ReleasedHost]) -> None:
-        await self._call("giveback", *counted(map(release_args, hosts)), name=name)
+        await self._run_script("giveback", *count_and_flatten(map(release_args, hosts)), name=name)
 
     async def return_urls(self, name: AgentId, rows: Mapping[LeaseId, Sequence[Row]]) -> None:
-        words = counted((held.host, held.epoch, *row_args(host_rows)) for held, host_rows in rows.items())
-        await self._call("putback", *words, name=name)
+        words = count_and_flatten((held.host, held.epoch, *row_args(host_rows)) for held, host_rows in rows.items())
+        await self._run_script("putback", *words, name=name)
 
     async def reconcile_leases(self, name: AgentId, known: Mapping[LeaseId, Collection[int]]) -> list[LeaseId]:
-        holds, owes = self._read(parse_leases, await self._call("holdings", name=name))
+        holds, owes = self._decode_reply(parse_leases, await self._run_script("holdings", name=name))
         for held in sorted(holds | owes, key=lambda held: held.epoch):
             keys = known.get(held, ())
             words = (held.host, held.epoch, int(held in known), len(keys))
-            await self._call("surrender", 1, *words, *map(blocks.signed_key, keys), name=name)
+            await self._run_script("surrender", 1, *words, *map(blocks.signed_key, keys), name=name)
         return [held for held in known if held not in holds and held not in owes]
 
     # -- addresses
 
     async def lease_addresses(self, name: AgentId, asks: Sequence[AddressRequest]) -> list[AddressReply]:
-        words = counted((ask.address, ask.lease.host, ask.lease.epoch, milliseconds(ask.delay)) for ask in asks)
-        reply = await self._call("ask", *words, name=name)
-        return self._read(partial(parse_address_replies, asks=len(asks)), reply)
+        words = count_and_flatten(
+            (ask.address, ask.lease.host, ask.lease.epoch, milliseconds(ask.delay)) for ask in asks
+        )
+        reply = await self._run_script("ask", *words, name=name)
+        return self._decode_reply(partial(parse_address_replies, asks=len(asks)), reply)
 
     async def release_addresses(self, name: AgentId, rests: Mapping[str, float]) -> None:
-        words = counted((address, milliseconds(rest)) for address, rest in rests.items())
-        await self._call("rest", *words, name=name)
+        words = count_and_flatten((address, milliseconds(rest)) for address, rest in rests.items())
+        await self._run_script("rest", *words, name=name)
 
     # -- outcomes
 
     async def ack(self, name: AgentId, told: AckBatch) -> list[Sequence[int]]:
-        answers = await self._call("book", *ack_args(told), name=name)
-        results = self._read(partial(parse_ack_results, bookings=len(told.acks)), answers)
+        answers = await self._run_script("book", *ack_args(told), name=name)
+        results = self._decode_reply(partial(parse_ack_results, bookings=len(told.acks)), answers)
         return [() if counts else ack.keys for counts, ack in zip(results, told.acks, strict=True)]
 
-    async def retry_failed(self, name: AgentId, taken: RetryBatch) -> int:
+    async def retry_failed(self, name: AgentId, taken: RequeueBatch) -> int:
         rows = [(taken.host, taken.rows, taken.kinds)]
-        return await self._unsettle("takeback", (taken.number,), rows, name)
+        return await self._requeue_urls("takeback", (taken.number,), rows, name)
 
-    async def reserve_pages(self, name: AgentId, ask: PageReservation) -> int:
+    async def reserve_pages(self, name: AgentId, ask: ReservationRequest) -> int:
         words = (ask.limit, ask.keep, ask.want, ask.acked_elsewhere, int(ask.frozen))
-        return self._read(parse_int_reply, await self._call("reserve", *words, name=name))
+        return self._decode_reply(parse_int_reply, await self._run_script("reserve", *words, name=name))
 
-    async def count_pages(self) -> PageCount:
-        return self._read(parse_page_count, await self._call("pages"))
+    async def count_acked_pages(self) -> PageCount:
+        return self._decode_reply(parse_page_count, await self._run_script("pages"))
 
     async def last_acked_batch(self, name: AgentId) -> int:
-        return self._read(parse_int_reply, await self._call("lasttold", name.agent, name.incarnation))
+        return self._decode_reply(parse_int_reply, await self._run_script("lasttold", name.agent, name.incarnation))
 
     async def quarantine(self, name: AgentId, damaged: Mapping[LeaseId, Sequence[DamagedField]]) -> int:
-        return self._read(parse_int_reply, await self._call("quarantine", *quarantine_args(damaged), name=name))
+        return self._decode_reply(
+            parse_int_reply, await self._run_script("quarantine", *quarantine_args(damaged), name=name)
+        )
 
     async def close(self) -> None:
         await self._server.close()

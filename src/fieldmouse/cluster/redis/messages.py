@@ -25,6 +25,7 @@ from fieldmouse.cluster.coordinator import (
     HeartbeatMark,
     HeartbeatReply,
     HostGrant,
+    HostOutcomes,
     HostPayload,
     LeaseId,
     LinkOffer,
@@ -32,7 +33,6 @@ from fieldmouse.cluster.coordinator import (
     OfferResult,
     PageCount,
     ReleasedHost,
-    RestoredHost,
     Row,
 )
 from fieldmouse.cluster.decoding import (
@@ -73,7 +73,7 @@ def milliseconds(seconds: float) -> int:
     return ceil(seconds * 1000)
 
 
-def counted(parts: Iterable[Sequence[ScriptArgument]]) -> list[ScriptArgument]:
+def count_and_flatten(parts: Iterable[Sequence[ScriptArgument]]) -> list[ScriptArgument]:
     """The number of parts, and the arguments of all of them in a row."""
     rows = list(parts)
     return [len(rows), *chain.from_iterable(rows)]
@@ -123,7 +123,7 @@ def row_args(rows: Sequence[Row]) -> tuple[ScriptArgument, ...]:
     return blocks.encode_block(list(once.items())), len(once), *map(blocks.signed_key, once)
 
 
-def _digits(kinds: Sequence[Sequence[str]]) -> tuple[list[str], list[str]]:
+def _kinds_as_digits(kinds: Sequence[Sequence[str]]) -> tuple[list[str], list[str]]:
     """The distinct kinds, and each list of kinds as a string of digits: indexes into them."""
     names = list(dict.fromkeys(chain.from_iterable(kinds)))
     digit = {kind: str(place) for place, kind in enumerate(names)}
@@ -131,21 +131,21 @@ def _digits(kinds: Sequence[Sequence[str]]) -> tuple[list[str], list[str]]:
 
 
 def ack_args(told: AckBatch) -> list[ScriptArgument]:
-    names, digits = _digits([ack.kinds for ack in told.acks])
+    names, digits = _kinds_as_digits([ack.kinds for ack in told.acks])
     acks: Iterator[tuple[ScriptArgument, ...]] = (
         (ack.lease.host, ack.lease.epoch, len(ack.keys), *map(blocks.signed_key, ack.keys), kinds)
         for ack, kinds in zip(told.acks, digits, strict=True)
     )
-    return [len(names), *names, told.urls, told.number, *counted(acks)]
+    return [len(names), *names, told.urls, told.number, *count_and_flatten(acks)]
 
 
-def restore_args(hosts: Sequence[RestoredHost], urls: bytes) -> list[ScriptArgument]:
-    names, digits = _digits([kinds.kinds for kinds in hosts])
+def restore_args(hosts: Sequence[HostOutcomes], urls: bytes) -> list[ScriptArgument]:
+    names, digits = _kinds_as_digits([kinds.kinds for kinds in hosts])
     outcomes: Iterator[tuple[ScriptArgument, ...]] = (
         (host.host, host.site, len(host.keys), *map(blocks.signed_key, host.keys), kinds)
         for host, kinds in zip(hosts, digits, strict=True)
     )
-    return [len(names), *names, urls, *counted(outcomes)]
+    return [len(names), *names, urls, *count_and_flatten(outcomes)]
 
 
 def requeue_args(host: Host, rows: Sequence[Row], kinds: Sequence[str]) -> tuple[ScriptArgument, ...]:
@@ -180,7 +180,7 @@ def without_keys(part: RequeuedUrls, waiting: Collection[int]) -> RequeuedUrls:
 
 
 def quarantine_args(damaged: Mapping[LeaseId, Sequence[DamagedField]]) -> list[ScriptArgument]:
-    return counted(
+    return count_and_flatten(
         (
             held.host,
             held.epoch,
@@ -304,14 +304,14 @@ def parse_leases(reply: Any) -> tuple[set[LeaseId], set[LeaseId]]:
     hosts, debts = check_list(reply, "holdings", 2, 2)
     holds, owes = set[LeaseId](), set[LeaseId]()
     for host, epoch in decode_pairs(hosts, "hosts held", 1 << 20):
-        holds |= _held(host, epoch)
+        holds |= _lease_or_none(host, epoch)
     for epoch, debt in decode_pairs(debts, "URLs owed", 1 << 20):
         words = debt.split(b" ", 2) if isinstance(debt, bytes) else []
-        owes |= _held(words[2], epoch) if len(words) == 3 else set()
+        owes |= _lease_or_none(words[2], epoch) if len(words) == 3 else set()
     return holds, owes
 
 
-def _held(host: Any, epoch: Any) -> set[LeaseId]:
+def _lease_or_none(host: Any, epoch: Any) -> set[LeaseId]:
     try:
         return {LeaseId(decode_host(host), decode_int(epoch, "epoch", 1))}
     except DamagedValue:

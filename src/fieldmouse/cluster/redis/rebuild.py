@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from fieldmouse.cluster.coordinator import AgentId, CrawlSpec, HeartbeatMark, HostPayload, RestoredHost
+from fieldmouse.cluster.coordinator import AgentId, CrawlSpec, HeartbeatMark, HostOutcomes, HostPayload
 from fieldmouse.cluster.errors import agents_active_error
 from fieldmouse.cluster.redis.connection import ScriptRefusal, load_script
 from fieldmouse.cluster.redis.coordinator import RedisCoordinator, parse_bool_reply, parse_int_reply
 from fieldmouse.cluster.redis.messages import (
-    counted,
+    count_and_flatten,
     heartbeat_mark_args,
     milliseconds,
     parse_agent_names,
@@ -34,8 +34,8 @@ class RedisRebuilder(RedisCoordinator):
 
     async def begin_hidden(self, charter: CrawlSpec) -> CrawlSpec:
         await self._server.check_no_eviction()
-        reply = await self._call("hide", msgspec.json.encode(charter))
-        return self._read(self._charter, reply)
+        reply = await self._run_script("hide", msgspec.json.encode(charter))
+        return self._decode_reply(self._decode_spec, reply)
 
     async def clear_stale_copy(self, key_seed: int, since: Sequence[HeartbeatMark]) -> bool:
         visible = await self.crawl_spec()  # of the visible crawl
@@ -43,26 +43,26 @@ class RedisRebuilder(RedisCoordinator):
             return False  # a different crawl: `begin_hidden` refuses
         try:
             # With the keys of a visible crawl.
-            marks = counted(map(heartbeat_mark_args, since))
+            marks = count_and_flatten(map(heartbeat_mark_args, since))
             older = await self._server.run_script(load_script("clear"), (self._prefix,), marks)
         except ScriptRefusal:
             older = 0  # there is no crawl
         if isinstance(older, list):
-            raise agents_active_error(self._crawl, self._read(parse_agent_names, older))
-        if not self._read(parse_bool_reply, older) and not await self._server.run_command(
+            raise agents_active_error(self._crawl, self._decode_reply(parse_agent_names, older))
+        if not self._decode_reply(parse_bool_reply, older) and not await self._server.run_command(
             "HEXISTS", self._hidden, "clearing"
         ):
             return False
-        await self._unlink()
+        await self._delete_all_keys()
         return True
 
-    async def _unlink(self) -> None:
+    async def _delete_all_keys(self) -> None:
         """Delete the crawl completely; `hidden` goes last, because until then it marks the crawl for
         deletion."""
         cursor = b"0"
         while True:
             reply = await self._server.run_command("SCAN", cursor, "MATCH", f"{self._prefix}*", "COUNT", _KEYS)
-            cursor, keys = self._read(parse_scan, reply)
+            cursor, keys = self._decode_reply(parse_scan, reply)
             if gone := [key for key in keys if key != self._hidden.encode()]:
                 await self._server.run_command("UNLINK", *gone)
             if cursor == b"0":
@@ -72,19 +72,21 @@ class RedisRebuilder(RedisCoordinator):
     async def remove_crawl(self) -> None:
         await self._server.run_command("HSET", self._hidden, "clearing", "1")
         await self._server.run_command("DEL", f"{self._prefix}meta")
-        await self._unlink()
+        await self._delete_all_keys()
 
     async def restore_outcomes(
-        self, name: AgentId, hosts: Sequence[RestoredHost], urls: bytes = b"", *, bounded: bool = False
+        self, name: AgentId, hosts: Sequence[HostOutcomes], urls: bytes = b"", *, bounded: bool = False
     ) -> int:
-        reply = await self._call("restore", name.agent, int(bounded), *restore_args(hosts, urls))
-        return self._read(parse_int_reply, reply)
+        reply = await self._run_script("restore", name.agent, int(bounded), *restore_args(hosts, urls))
+        return self._decode_reply(parse_int_reply, reply)
 
     async def mark_agent_restored(self, name: AgentId, told: int) -> None:
-        await self._call("noterestored", name.agent, name.incarnation, told)
+        await self._run_script("noterestored", name.agent, name.incarnation, told)
 
     async def restore_host_payloads(self, luggage: Mapping[Host, HostPayload]) -> None:
-        await self._call("settlehosts", *counted((host, *payload_args(payload)) for host, payload in luggage.items()))
+        await self._run_script(
+            "settlehosts", *count_and_flatten((host, *payload_args(payload)) for host, payload in luggage.items())
+        )
 
-    async def publish(self, lease: float, delay: float, age: float = 0.0) -> None:
-        await self._call("publish", milliseconds(lease), milliseconds(delay), milliseconds(age))
+    async def publish_crawl(self, lease: float, delay: float, age: float = 0.0) -> None:
+        await self._run_script("publish", milliseconds(lease), milliseconds(delay), milliseconds(age))

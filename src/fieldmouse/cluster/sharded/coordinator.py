@@ -31,9 +31,9 @@ from fieldmouse.cluster.coordinator import (
     CrawlSpec,
     CrawlTotals,
     DamagedField,
-    Heartbeat,
     HeartbeatMark,
     HeartbeatReply,
+    HeartbeatRequest,
     HostGrant,
     HostPayload,
     LeaseId,
@@ -41,12 +41,12 @@ from fieldmouse.cluster.coordinator import (
     ListedAgent,
     OfferResult,
     PageCount,
-    PageReservation,
     ReleasedHost,
-    RetryBatch,
+    RequeueBatch,
+    ReservationRequest,
     Row,
     SiteBounds,
-    StrandedHosts,
+    UnqueuedHosts,
 )
 from fieldmouse.cluster.errors import crawl_lost_error, shard_missing_error
 from fieldmouse.cluster.sharded.sharding import (
@@ -74,7 +74,7 @@ def _sum_counts(counts: Sequence[PageCount]) -> PageCount:
     return PageCount(sum(count.acked for count in counts), any(count.calm for count in counts))
 
 
-def _with_counts(ask: PageReservation, counts: Sequence[PageCount]) -> PageReservation:
+def _with_counts(ask: ReservationRequest, counts: Sequence[PageCount]) -> ReservationRequest:
     """The request with the pages of the other servers."""
     others = _sum_counts(counts)
     return replace(ask, acked_elsewhere=ask.acked_elsewhere + others.acked, frozen=ask.frozen or others.calm)
@@ -94,12 +94,12 @@ class ShardedCoordinator:
     async def server_id(self) -> str:
         return " ".join(await gather_all([board.server_id() for board in self._named.values()]))
 
-    async def _charters(self) -> dict[str, CrawlSpec | None]:
+    async def _specs_by_server(self) -> dict[str, CrawlSpec | None]:
         charters = await gather_all([board.crawl_spec() for board in self._named.values()])
         return dict(zip(self._named, charters, strict=True))
 
     async def crawl_spec(self) -> CrawlSpec | None:
-        charters = await self._charters()
+        charters = await self._specs_by_server()
         order = shard_order(charters, self._crawl)
         if order is not None:
             self._shards = [self._named[label] for label in order]
@@ -119,7 +119,7 @@ class ShardedCoordinator:
         first one.
         """
         await check_distinct_servers(self._named)
-        stored = await self._charters()
+        stored = await self._specs_by_server()
         shard_order(stored, self._crawl)
         there = [other for other in stored.values() if other is not None]
         charter = there[0] if there else replace(charter, servers=tuple(sorted(self._named)))
@@ -135,7 +135,7 @@ class ShardedCoordinator:
             raise crawl_lost_error(self._crawl)
         return settled
 
-    async def _all_shards(self) -> Sequence[Coordinator]:
+    async def _require_shards(self) -> Sequence[Coordinator]:
         if not self._shards and await self.crawl_spec() is None:
             raise crawl_lost_error(self._crawl)
         return self._shards
@@ -144,11 +144,11 @@ class ShardedCoordinator:
         await self._on_each(lambda board: board.stop_crawl(why))
 
     async def _on_each(self, act: Callable[[Coordinator], Awaitable[T]]) -> list[T]:
-        return await gather_all([act(board) for board in await self._all_shards()])
+        return await gather_all([act(board) for board in await self._require_shards()])
 
     async def _by_host(self, things: Iterable[K], host_of: Callable[[K], Host]) -> list[tuple[Coordinator, list[K]]]:
         """Servers that have any of the hosts, each with its share of `things`."""
-        boards = await self._all_shards()
+        boards = await self._require_shards()
         parts: dict[int, list[K]] = {}
         for thing in things:
             parts.setdefault(shard_of_host(host_of(thing), len(boards)), []).append(thing)
@@ -165,8 +165,8 @@ class ShardedCoordinator:
     async def check_heartbeat_known(self, since: HeartbeatMark) -> None:
         await self._on_each(lambda board: board.check_heartbeat_known(since))
 
-    async def heartbeat(self, name: AgentId, beat: Heartbeat) -> HeartbeatReply:
-        boards = await self._all_shards()
+    async def heartbeat(self, name: AgentId, beat: HeartbeatRequest) -> HeartbeatReply:
+        boards = await self._require_shards()
         pulses: dict[int, HeartbeatReply] = {}
 
         async def call(places: Iterable[int]) -> None:
@@ -206,9 +206,9 @@ class ShardedCoordinator:
             books = again
         return total
 
-    async def stranded_hosts(self) -> StrandedHosts:
-        parts = await self._on_each(lambda board: board.stranded_hosts())
-        return StrandedHosts(
+    async def unqueued_hosts(self) -> UnqueuedHosts:
+        parts = await self._on_each(lambda board: board.unqueued_hosts())
+        return UnqueuedHosts(
             count=sum(part.count for part in parts),
             examples=tuple(host for part in parts for host in part.examples)[:MOST_EXAMPLES],
             repaired=sum(part.repaired for part in parts),
@@ -236,7 +236,7 @@ class ShardedCoordinator:
         parts = await self._by_host(offers, lambda offer: offer.host)
         if seeds:  # each server learns that the crawl has begun together with its seeds
             concerned = [board for board, _ in parts]
-            parts += [(board, []) for board in await self._all_shards() if board not in concerned]
+            parts += [(board, []) for board in await self._require_shards() if board not in concerned]
         return OfferResult.total(
             await gather_all([board.offer_links(part, bounds, seeds=seeds) for board, part in parts])
         )
@@ -245,7 +245,7 @@ class ShardedCoordinator:
 
     async def lease_hosts(self, name: AgentId, hosts: int, urls: int, soon: float = 0.0) -> list[HostGrant]:
         """Lease from one server if it has enough, starting with another one each time."""
-        boards = await self._all_shards()
+        boards = await self._require_shards()
         self._turn += 1
         grants: list[HostGrant] = []
         for number in range(len(boards)):
@@ -287,7 +287,7 @@ class ShardedCoordinator:
     async def reconcile_leases(self, name: AgentId, known: Mapping[LeaseId, Collection[int]]) -> list[LeaseId]:
         parts = await self._by_host(known.items(), lambda item: item[0].host)
         concerned = [board for board, _ in parts]
-        parts += [(board, []) for board in await self._all_shards() if board not in concerned]
+        parts += [(board, []) for board in await self._require_shards() if board not in concerned]
         lost = await gather_all([board.reconcile_leases(name, dict(part)) for board, part in parts])
         return [held for part in lost for held in part]
 
@@ -295,7 +295,7 @@ class ShardedCoordinator:
 
     async def lease_addresses(self, name: AgentId, asks: Sequence[AddressRequest]) -> list[AddressReply]:
         """Lease addresses; those of a server that cannot be reached are refused."""
-        boards = await self._all_shards()
+        boards = await self._require_shards()
         parts: dict[int, dict[int, AddressRequest]] = {}
         for number, ask in enumerate(asks):
             place = shard_of_address(ask.address, len(boards))
@@ -315,7 +315,7 @@ class ShardedCoordinator:
         return answers
 
     async def release_addresses(self, name: AgentId, rests: Mapping[str, float]) -> None:
-        boards = await self._all_shards()
+        boards = await self._require_shards()
         parts: dict[int, dict[str, float]] = {}
         for address, rest in rests.items():
             parts.setdefault(shard_of_address(address, len(boards)), {})[address] = rest
@@ -328,7 +328,7 @@ class ShardedCoordinator:
 
         Raises `AgentFenced` only if the agent is fenced on all of them; elsewhere its outcomes count.
         """
-        boards = await self._all_shards()
+        boards = await self._require_shards()
         parts = split_batch(told, len(boards))
         answers = await asyncio.gather(
             *(boards[place].ack(name, part) for place, (_, part) in parts.items()), return_exceptions=True
@@ -341,22 +341,22 @@ class ShardedCoordinator:
                     strays[number] = keys
         return strays
 
-    async def retry_failed(self, name: AgentId, taken: RetryBatch) -> int:
-        boards = await self._all_shards()
+    async def retry_failed(self, name: AgentId, taken: RequeueBatch) -> int:
+        boards = await self._require_shards()
         return await boards[shard_of_host(taken.host, len(boards))].retry_failed(name, taken)
 
-    async def reserve_pages(self, name: AgentId, ask: PageReservation) -> int:
-        first, *others = await self._all_shards()
-        counts = await gather_all([board.count_pages() for board in others])
+    async def reserve_pages(self, name: AgentId, ask: ReservationRequest) -> int:
+        first, *others = await self._require_shards()
+        counts = await gather_all([board.count_acked_pages() for board in others])
         for _ in range(_TRIES):
             pages = await first.reserve_pages(name, _with_counts(ask, counts))
-            before, counts = counts, await gather_all([board.count_pages() for board in others])
+            before, counts = counts, await gather_all([board.count_acked_pages() for board in others])
             if counts == before:
                 return pages
         return await first.reserve_pages(name, replace(_with_counts(ask, counts), frozen=True))
 
-    async def count_pages(self) -> PageCount:
-        return _sum_counts(await self._on_each(lambda board: board.count_pages()))
+    async def count_acked_pages(self) -> PageCount:
+        return _sum_counts(await self._on_each(lambda board: board.count_acked_pages()))
 
     async def quarantine(self, name: AgentId, damaged: Mapping[LeaseId, Sequence[DamagedField]]) -> int:
         parts = await self._by_host(damaged.items(), lambda item: item[0].host)

@@ -17,10 +17,10 @@ from fieldmouse.cluster.coordinator import (
     CrawlSpec,
     CrawlTotals,
     HeartbeatMark,
+    HostOutcomes,
     HostPayload,
     LinkOffer,
     OfferResult,
-    RestoredHost,
     SiteBounds,
 )
 from fieldmouse.cluster.errors import crawl_not_empty_error
@@ -87,7 +87,7 @@ class ShardedRebuilder:
         return [(self._hidden[place], part) for place, part in parts.items() if place in self._hidden]
 
     async def restore_outcomes(
-        self, name: AgentId, hosts: Sequence[RestoredHost], urls: bytes = b"", *, bounded: bool = False
+        self, name: AgentId, hosts: Sequence[HostOutcomes], urls: bytes = b"", *, bounded: bool = False
     ) -> int:
         url_parts, new = UrlParts(urls, [len(host.keys) for host in hosts]), 0
         for builder, part in self._by_lost_shard(enumerate(hosts), lambda numbered: numbered[1].host):
@@ -110,13 +110,13 @@ class ShardedRebuilder:
         hidden = await gather_all([builder.totals() for builder in self._hidden.values()])
         return sum_totals([*hidden, *await gather_all([board.totals() for board in self._intact])])
 
-    async def publish(self, lease: float, delay: float, age: float = 0.0) -> None:
+    async def publish_crawl(self, lease: float, delay: float, age: float = 0.0) -> None:
         """Publish one server after another.
 
         Until the last one, agents are told that a server lacks the crawl.
         """
         for builder in self._hidden.values():
-            await builder.publish(lease, delay, age)
+            await builder.publish_crawl(lease, delay, age)
 
     async def close(self) -> None:
         await gather_all([builder.close() for builder in self._builders.values()])

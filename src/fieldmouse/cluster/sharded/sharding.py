@@ -34,7 +34,7 @@ from fieldmouse.policy.scope import site_for_limits
 from fieldmouse.url import Host, hostname_of
 
 
-def _place(name: str, servers: int) -> int:
+def _hash_to_shard(name: str, servers: int) -> int:
     return xxhash.xxh3_64_intdigest(name.encode()) % servers
 
 
@@ -47,11 +47,11 @@ def shard_of_host(host: Host, servers: int) -> int:
     >>> len({shard_of_host(Host(f"http://127.0.0.{n}:8080"), 7) for n in range(99)})
     7
     """
-    return _place(site_for_limits(host) or hostname_of(host), servers)
+    return _hash_to_shard(site_for_limits(host) or hostname_of(host), servers)
 
 
 def shard_of_address(address: str, servers: int) -> int:
-    return _place(address, servers)
+    return _hash_to_shard(address, servers)
 
 
 def split_batch(told: AckBatch, servers: int) -> dict[int, tuple[list[int], AckBatch]]:
@@ -150,11 +150,11 @@ def raise_worst_error(answers: Sequence[T | BaseException]) -> list[T]:
     """Return the answers, or raise the most serious error: a superseded agent need not try again."""
     raised = [answer for answer in answers if isinstance(answer, BaseException)]
     if raised:
-        raise min(raised, key=_gravity)
+        raise min(raised, key=_error_rank)
     return [answer for answer in answers if not isinstance(answer, BaseException)]
 
 
-def _gravity(trouble: BaseException) -> int:
+def _error_rank(trouble: BaseException) -> int:
     # a superseded agent is fenced, too
     kinds = (AgentSuperseded, AgentFenced, CoordinatorUnreachable)
     return next((place for place, kind in enumerate(kinds, 1) if isinstance(trouble, kind)), 0)

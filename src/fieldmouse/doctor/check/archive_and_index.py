@@ -14,7 +14,7 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from fieldmouse.archive.warc_reader import ShardAudit, audit_all_bytes, audit_heads, log_lines
+from fieldmouse.archive.warc_reader import ShardAudit, audit_all_bytes, audit_record_heads, read_cdxj_lines
 from fieldmouse.archive.warc_writer import cdxj_log_path
 from fieldmouse.doctor.check.finding import CrawlProcess, Finding, damaged, healthy, repair_advice, repairable
 from fieldmouse.doctor.check.probe import DigestStoreCheck, IndexCheck, VersionTableCheck, run_checks
@@ -30,17 +30,17 @@ _SHOWN = 5  # URLs, or positions in files
 
 def check_archive(home: CrawlDir, last: Checkpoint, process: CrawlProcess, *, deep: bool) -> Iterator[Finding]:
     directory = home / "archive"
-    read = audit_all_bytes if deep else audit_heads
+    read = audit_all_bytes if deep else audit_record_heads
     reports = [read(directory, shard, state) for shard, state in enumerate(shard_states(last))]
     wounded = [report for report in reports if report.wounds]
     for report in wounded:
-        yield _wounds(report)
+        yield _describe_damage(report)
     if not wounded:
         total, records = sum(report.size for report in reports), sum(report.records for report in reports)
         files = sum(state.serial for state in shard_states(last))
         how = "every byte read" if deep else "`--deep` reads all of them"
         says = f"{format_count(files, 'WARC file')}, {format_size(total)}, {format_count(records, 'answer')}; {how}"
-        extra = _extra(directory, last) if process.owner is None else 0
+        extra = _bytes_past_checkpoint(directory, last) if process.owner is None else 0
         if extra:
             says += f"; {format_size(extra)} past the checkpoint will be cut and fetched again"
         yield healthy("archive", says)
@@ -56,7 +56,7 @@ def check_archive(home: CrawlDir, last: Checkpoint, process: CrawlProcess, *, de
         yield check_digests(home, last, process)
 
 
-def _wounds(report: ShardAudit) -> Finding:
+def _describe_damage(report: ShardAudit) -> Finding:
     places = [
         f"`archive/{wound.file}` is damaged at byte {wound.offset}: {wound.what}"
         if wound.offset >= 0
@@ -71,7 +71,7 @@ def _wounds(report: ShardAudit) -> Finding:
     return damaged("archive", says, "restore the file from a copy of the directory: there is no other copy of a page")
 
 
-def _extra(directory: Path, last: Checkpoint) -> int:
+def _bytes_past_checkpoint(directory: Path, last: Checkpoint) -> int:
     """Bytes written after the last checkpoint."""
     written = [(directory / state.warc, state.warc_length) for state in shard_states(last) if state.warc]
     return sum(path.stat().st_size - length for path, length in written if path.is_file())
@@ -93,7 +93,7 @@ def check_sorted_cdxj(home: CrawlDir, last: Checkpoint, process: CrawlProcess) -
         # Lines past the checkpoint too: `index.cdxj` may be newer than a journal that lost its newest record.
         log = cdxj_log_path(home / "archive", shard)
         at = 0
-        for line in log_lines(log, log.stat().st_size if log.exists() else 0):
+        for line in read_cdxj_lines(log, log.stat().st_size if log.exists() else 0):
             logged.append(xxhash.xxh3_64_intdigest(line))
             expected += at < state.cdxj_length
             at += len(line)
@@ -105,7 +105,7 @@ def check_sorted_cdxj(home: CrawlDir, last: Checkpoint, process: CrawlProcess) -
                 what = f"line {len(merged):,} is out of order"
                 break
             before = line
-    strange = np.flatnonzero(~np.isin(_numbers(merged), _numbers(logged)))
+    strange = np.flatnonzero(~np.isin(_hash_array(merged), _hash_array(logged)))
     if not what and strange.size:
         what = f"line {int(strange[0]) + 1:,} is in no shard's log"
     if not what and ended and len(merged) != expected:
@@ -117,7 +117,7 @@ def check_sorted_cdxj(home: CrawlDir, last: Checkpoint, process: CrawlProcess) -
     return healthy("cdxj", f"{len(merged):,} lines, and each agrees with its record")
 
 
-def _numbers(marks: array[int]) -> NDArray[np.uint64]:
+def _hash_array(marks: array[int]) -> NDArray[np.uint64]:
     return np.frombuffer(marks, np.uint64) if marks else np.zeros(0, np.uint64)
 
 
@@ -172,7 +172,7 @@ def check_index(
         if report.trouble:
             hurt.add(shard)
             says = f"`{Path(question.path).relative_to(home.path)}` is damaged: {report.trouble}"
-            yield _curable(home, shard, says)
+            yield _rebuildable_shard(home, shard, says)
     for shard in range(len(shards)):
         if wanted is None or shard in hurt or held[shard] == wanted[shard]:
             continue
@@ -180,7 +180,7 @@ def check_index(
         if held[shard] < wanted[shard] or process.owner is None:
             hurt.add(shard)
             says = f"`index/shard-{shard}` holds {held[shard]:,} pages of {wanted[shard]:,} that were indexed"
-            yield _curable(home, shard, says)
+            yield _rebuildable_shard(home, shard, says)
     if process.owner is None:
         for shard, state in enumerate(shards):
             if shard in hurt:
@@ -190,7 +190,7 @@ def check_index(
                 verify_index(home / "index", shard, state)
             except DamagedFile as trouble:
                 hurt.add(shard)
-                yield _curable(home, shard, str(trouble))
+                yield _rebuildable_shard(home, shard, str(trouble))
     if not hurt:
         younger, strays = sum(report.younger for report in reports), sum(len(report.strays) for report in reports)
         says = f"{format_count(held.total(), 'page')} can be searched, and every file matches its checksum"
@@ -201,6 +201,6 @@ def check_index(
         yield healthy("index", says)
 
 
-def _curable(home: CrawlDir, shard: int, says: str) -> Finding:
+def _rebuildable_shard(home: CrawlDir, shard: int, says: str) -> Finding:
     advice = repair_advice(home.path, "builds it again from the WARC files")
     return repairable("index", says, advice, f"index/shard-{shard}")

@@ -30,7 +30,7 @@ from fieldmouse.doctor.check.finding import (
 from fieldmouse.doctor.check.frontier import check_frontier, check_outcomes, open_frontier_files
 from fieldmouse.errors import DamagedFile, FieldmouseError, shell_quoted
 from fieldmouse.formatting import format_count, format_size
-from fieldmouse.frontier.state import sealed_frontier
+from fieldmouse.frontier.state import frontier_state_of
 from fieldmouse.reader.snapshot import retry_until_whole
 from fieldmouse.refresh.page_table import PAGE_TABLE, check_page_table
 from fieldmouse.storage.checkpoint import (
@@ -41,7 +41,7 @@ from fieldmouse.storage.checkpoint import (
     sealed_scope,
 )
 from fieldmouse.storage.directory import CrawlDir, settings_readable_by_others
-from fieldmouse.storage.log import records
+from fieldmouse.storage.log import read_records
 
 #: Parts whose records are read and verified by other checks.
 _READ_BY_OTHERS = {"frontier", "outcomes", "shards", "tally"}
@@ -80,7 +80,7 @@ def check_journal(home: CrawlDir, last: Checkpoint | None, process: CrawlProcess
             return healthy("journal", f"{says}; the crawl is done")
         return healthy("journal", f"{says}; this agent was stopped ({last.stopped_by})", resume)
     if last.clean:
-        frontier = sealed_frontier(last)
+        frontier = frontier_state_of(last)
         if not frontier.waiting + frontier.polls:
             return healthy("journal", f"{says}; the crawl is done")
         why = f" ({last.stopped_by})" if last.stopped_by else ""
@@ -92,24 +92,24 @@ def check_journal(home: CrawlDir, last: Checkpoint | None, process: CrawlProcess
 
 def check_parts(home: CrawlDir) -> Iterator[Finding]:
     """Check the parts of the newest checkpoint; no findings if there is none."""
-    seen = retry_until_whole(home, lambda last: (last, dict(_wounds(home, last))), lambda seen: not seen[1])
+    seen = retry_until_whole(home, lambda last: (last, dict(_damaged_files(home, last))), lambda seen: not seen[1])
     if seen is None:
         return
     last, wounds = seen
     for name in sorted(last.parts.keys() - _READ_BY_OTHERS):
         if name == PAGE_TABLE:
-            yield _ledger(home, last)
+            yield _check_page_table(home, last)
             continue
         hurt = [(file, says) for (part, file), says in wounds.items() if part == name]
         for file, says in hurt:
             yield damaged(name, f"`{file}` is damaged: {says}", _REMEDIES.get(name, RESTORE_FROM_COPY), file)
         if not hurt:
             files = format_count(len(last.parts[name].files), "file")
-            checked = "every record whole" if _is_read(name, last) else "of the length in the journal"
+            checked = "every record whole" if _is_log_read_on_resume(name, last) else "of the length in the journal"
             yield healthy(name, f"{files}, {checked}")
 
 
-def _ledger(home: CrawlDir, last: Checkpoint) -> Finding:
+def _check_page_table(home: CrawlDir, last: Checkpoint) -> Finding:
     again = "nothing is lost: the next refresh reads it again from `outcomes.log`"
     try:
         pages = check_page_table(home, last)
@@ -119,7 +119,7 @@ def _ledger(home: CrawlDir, last: Checkpoint) -> Finding:
     return healthy(PAGE_TABLE, f"{files}, whole: {format_count(pages, 'URL')} that may be polled")
 
 
-def _wounds(home: CrawlDir, last: Checkpoint) -> Iterator[tuple[tuple[str, str], str]]:
+def _damaged_files(home: CrawlDir, last: Checkpoint) -> Iterator[tuple[tuple[str, str], str]]:
     for name, note in last.parts.items():
         for file, length in note.files.items():
             try:
@@ -129,19 +129,19 @@ def _wounds(home: CrawlDir, last: Checkpoint) -> Iterator[tuple[tuple[str, str],
                 continue
             if size < length:
                 yield (name, file), f"{length:,} bytes were written and synced, {size:,} are there"
-            elif _is_read(name, last) and (says := _torn(home / file, length)):
+            elif _is_log_read_on_resume(name, last) and (says := _log_damage(home / file, length)):
                 yield (name, file), says
 
 
-def _is_read(name: str, last: Checkpoint) -> bool:
+def _is_log_read_on_resume(name: str, last: Checkpoint) -> bool:
     """Whether it is a log that a resume reads; held links are read only while the scope may still grow."""
     return name in _LOGS and (name != "held" or sealed_scope(last).open)
 
 
-def _torn(path: Path, length: int) -> str:
+def _log_damage(path: Path, length: int) -> str:
     """Description of the damage to a log; "" if it is whole."""
     try:
-        deque(records(path, length=length), maxlen=0)
+        deque(read_records(path, length=length), maxlen=0)
     except DamagedFile as trouble:
         return str(trouble).partition("is damaged: ")[2]
     return ""
@@ -182,7 +182,7 @@ def check_crawl(home: CrawlDir, *, deep: bool = False, process: CrawlProcess | N
             yield damaged("settings", f"`fieldmouse.toml`: {trouble}", hint)
         else:
             yield damaged("settings", "`fieldmouse.toml` is missing", _ANEW, "fieldmouse.toml")
-    yield _disk(home, settings)
+    yield _check_free_space(home, settings)
     try:
         with open_frontier_files(home) as shot:
             yield check_journal(home, shot.checkpoint if shot else None, process)
@@ -190,14 +190,14 @@ def check_crawl(home: CrawlDir, *, deep: bool = False, process: CrawlProcess | N
                 return
             last = shot.checkpoint
             if last.born is not None and identity_changed(home.identity, last.born):
-                yield _identity(home, "`crawl.json` contradicts the journal")
+                yield _identity_finding(home, "`crawl.json` contradicts the journal")
             finding, counts = check_outcomes(home, last, owner)
             yield finding
             yield from check_frontier(home, shot, counts, owner)
             yield from check_parts(home)
     except DamagedFile as trouble:
         if trouble.path.name == "crawl.json":
-            yield _identity(home, str(trouble))
+            yield _identity_finding(home, str(trouble))
         else:
             yield damaged("journal", str(trouble), RESTORE_FROM_COPY)
         return
@@ -206,7 +206,7 @@ def check_crawl(home: CrawlDir, *, deep: bool = False, process: CrawlProcess | N
     yield from check_index(home, last, wanted, process)
 
 
-def _disk(home: CrawlDir, settings: Settings) -> Finding:
+def _check_free_space(home: CrawlDir, settings: Settings) -> Finding:
     free = home.free_bytes()
     says = f"{format_size(free)} are free"
     if free < settings.storage.min_free:
@@ -214,7 +214,7 @@ def _disk(home: CrawlDir, settings: Settings) -> Finding:
     return healthy("disk", says)
 
 
-def _identity(home: CrawlDir, says: str) -> Finding:
+def _identity_finding(home: CrawlDir, says: str) -> Finding:
     if identity_in_journal(home.path) is None:
         return damaged("identity", says, RESTORE_FROM_COPY, "crawl.json")
     return repairable("identity", says, repair_advice(home.path, "writes it again from the journal"), "crawl.json")

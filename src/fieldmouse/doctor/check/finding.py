@@ -68,28 +68,28 @@ def open_for_check(directory: Path) -> CrawlDir:
     except NotACrawl:
         if not directory.exists():
             raise
-        raise CrawlDirError(*_no_crawl(directory)) from None
+        raise CrawlDirError(*_explain_no_crawl(directory)) from None
     except (DamagedFile, UnsupportedFormat) as trouble:
-        hint = _identity_hint(directory)
+        hint = _hint_for_identity_file(directory)
         if isinstance(trouble, UnsupportedFormat) and hint == _COPY:
             raise
         raise CrawlDirError(str(trouble), hint) from trouble
 
 
-def _identity_hint(directory: Path) -> str:
+def _hint_for_identity_file(directory: Path) -> str:
     """Hint for a lost or damaged `crawl.json`."""
     if (directory / "journal").is_file() and identity_in_journal(directory) is not None:
         return repair_advice(directory, "writes it again from the journal")
     return _COPY
 
 
-def _no_crawl(directory: Path) -> tuple[str, str]:
+def _explain_no_crawl(directory: Path) -> tuple[str, str]:
     if not directory.is_dir():
         return f"`{directory}` is a file", "name the directory of a crawl"
     pieces = [name for name in _PIECES if (directory / name).exists()]
     if len(pieces) > 1:
         says = f"`{directory / 'crawl.json'}` is missing, though the rest of a crawl is there"
-        return says, _identity_hint(directory)
+        return says, _hint_for_identity_file(directory)
     for above in directory.resolve().parents:
         if (above / "crawl.json").is_file():
             return (

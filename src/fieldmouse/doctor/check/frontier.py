@@ -25,20 +25,20 @@ from fieldmouse.doctor.check.finding import RESTORE_FROM_COPY, Finding, damaged,
 from fieldmouse.errors import DamagedFile, FieldmouseError, shell_quoted
 from fieldmouse.formatting import format_size
 from fieldmouse.frontier.hosts.sites import read_sites
-from fieldmouse.frontier.queues.queue_index import read_index
+from fieldmouse.frontier.queues.queue_index import read_all_queues
 from fieldmouse.frontier.queues.ready import ReadyState
-from fieldmouse.frontier.queues.virtualizer import VirtualizerState, segment_file
+from fieldmouse.frontier.queues.virtualizer import VirtualizerState, segment_name
 from fieldmouse.frontier.seen.key_table import KeySum
 from fieldmouse.frontier.seen.sieve import logged_keys
-from fieldmouse.frontier.seen.sorted_runs import Run
-from fieldmouse.frontier.state import FrontierState, read_open_tickets, sealed_frontier
+from fieldmouse.frontier.seen.sorted_runs import SortedRun
+from fieldmouse.frontier.state import FrontierState, frontier_state_of, read_open_tickets
 from fieldmouse.reader.snapshot import retry_until_whole
 from fieldmouse.storage import outcome_log
-from fieldmouse.storage.checkpoint import Checkpoint, read_checkpoint, sealed_counters, sealed_outcomes
+from fieldmouse.storage.checkpoint import Checkpoint, read_checkpoint, sealed_counters, sealed_outcome_bytes
 from fieldmouse.storage.directory import CrawlDir
-from fieldmouse.storage.log import records
+from fieldmouse.storage.log import read_records
 from fieldmouse.types.reason import OutcomeKind
-from fieldmouse.types.request import Origin, Request
+from fieldmouse.types.request import EnteredBy, Request
 from fieldmouse.url import Host, key_of
 
 REPORT_BUG = "this is a bug in fieldmouse: please report it"
@@ -63,24 +63,26 @@ class FrontierReport(msgspec.Struct, frozen=True):
 def waiting_keys(directory: Path, state: FrontierState, key_seed: int) -> Iterator[int]:
     """Yield the key of every waiting URL, without polls; raises one of `DAMAGE_ERRORS` on a damaged file."""
     online = read_open_tickets(directory, state.front).values()
-    return _keys(chain(online, _ready_links(directory, state.ready), _queued_links(directory, state.queues)), key_seed)
+    return _keys_of_links(
+        chain(online, _ready_links(directory, state.ready), _queued_links(directory, state.queues)), key_seed
+    )
 
 
-def _keys(links: Iterable[bytes], key_seed: int) -> Iterator[int]:
+def _keys_of_links(links: Iterable[bytes], key_seed: int) -> Iterator[int]:
     """Yield the keys of encoded links, without polls."""
     for row in links:
-        if (link := _link(row)).door is not Origin.POLLED:
+        if (link := _link(row)).door is not EnteredBy.POLLED:
             yield key_of(link.url, key_seed)
 
 
-def named_files(state: FrontierState) -> dict[str, int]:
+def files_of_state(state: FrontierState) -> dict[str, int]:
     """Return every file the state names, with the number of bytes that count; -1: all."""
     files = dict.fromkeys(state.sieve.runs, -1)
     files[state.sieve.log] = state.sieve.log_bytes
     files |= {f"ready-{number}.log": -1 for number in range(state.ready.first, state.ready.last)}
     files[f"ready-{state.ready.last}.log"] = state.ready.length
-    files |= {segment_file(number): -1 for number in state.queues.segments[:-1]}
-    files[segment_file(state.queues.segments[-1])] = state.queues.length
+    files |= {segment_name(number): -1 for number in state.queues.segments[:-1]}
+    files[segment_name(state.queues.segments[-1])] = state.queues.length
     files[f"queues-{state.queues.index.serial}.log"] = state.queues.index.length
     files[f"front-{state.front.serial}.log"] = state.front.length
     files[f"hosts-{state.hosts.serial}.log"] = state.hosts.length
@@ -98,15 +100,15 @@ def inspect_frontier(directory: Path, state: FrontierState, key_seed: int) -> Fr
         try:
             yield
         except DAMAGE_ERRORS as trouble:
-            report.injuries.update([_injury_of(trouble, file)])
+            report.injuries.update([_describe_error(trouble, file)])
 
     def add_waiting(links: Iterable[bytes]) -> None:
-        for key in _keys(links, key_seed):
+        for key in _keys_of_links(links, key_seed):
             report.waiting.add(key)
 
     hosts = f"hosts-{state.hosts.serial}.log"
     with recorded_damage(hosts):  # up to the noted length: behind it are promises to wait, whose end may be torn
-        deque(records(directory / hosts, length=state.hosts.length), maxlen=0)
+        deque(read_records(directory / hosts, length=state.hosts.length), maxlen=0)
     with recorded_damage(f"front-{state.front.serial}.log"):
         add_waiting(read_open_tickets(directory, state.front).values())
     with recorded_damage(f"ready-{state.ready.first}.log"):
@@ -122,12 +124,12 @@ def inspect_frontier(directory: Path, state: FrontierState, key_seed: int) -> Fr
             report.seen.add_all(keys)
     for name in state.sieve.runs:
         with recorded_damage(name):
-            for keys in Run(directory / name, raw=state.sieve.raw):
+            for keys in SortedRun(directory / name, raw=state.sieve.has_no_checksums):
                 report.seen.add_all(keys)
     return report
 
 
-def _injury_of(trouble: Exception, file: str) -> tuple[str, str]:
+def _describe_error(trouble: Exception, file: str) -> tuple[str, str]:
     if isinstance(trouble, DamagedFile):
         return trouble.path.name, str(trouble).partition(" is damaged: ")[2] or str(trouble)
     if isinstance(trouble, OSError):
@@ -144,8 +146,8 @@ def _ready_links(directory: Path, state: ReadyState) -> Iterator[bytes]:
         if not length:
             continue
         if number == state.first and start:
-            deque(records(path, length=start), maxlen=0)  # already consumed, but its checksums are still checked
-        for _, record in records(path, start=start, length=length):
+            deque(read_records(path, length=start), maxlen=0)  # already consumed, but its checksums are still checked
+        for _, record in read_records(path, start=start, length=length):
             for _, row in _items(record)[skip:]:
                 counted += 1
                 yield row
@@ -158,14 +160,14 @@ def _ready_links(directory: Path, state: ReadyState) -> Iterator[bytes]:
 def _queued_links(directory: Path, state: VirtualizerState) -> Iterator[bytes]:
     """Yield the links in queues, segment by segment."""
     live: dict[tuple[int, int], tuple[int, int, int]] = {}
-    for head, block in read_index(directory, state.index)[0].blocks():
+    for head, block in read_all_queues(directory, state.index)[0].all_blocks():
         live[block.segment, block.offset] = (block.first, block.count, max(0, head - block.first))
     for number in state.segments:
-        path = directory / segment_file(number)
+        path = directory / segment_name(number)
         length = state.length if number == state.segments[-1] else path.stat().st_size
         if not length:
             continue
-        for offset, record in records(path, length=length):
+        for offset, record in read_records(path, length=length):
             _, first, links = _block(record)
             expected = live.pop((number, offset), None)
             if expected is not None:
@@ -174,7 +176,7 @@ def _queued_links(directory: Path, state: VirtualizerState) -> Iterator[bytes]:
                 yield from links[expected[2] :]
     if live:
         number, offset = min(live)
-        raise DamagedFile(directory / segment_file(number), f"there is no block at byte {offset}")
+        raise DamagedFile(directory / segment_name(number), f"there is no block at byte {offset}")
 
 
 class FrontierFiles(msgspec.Struct, frozen=True):
@@ -199,15 +201,15 @@ def open_frontier_files(home: CrawlDir) -> Iterator[FrontierFiles | None]:
         def hold(last: Checkpoint) -> FrontierFiles:
             place = directory / str(next(serial))
             place.mkdir()
-            return FrontierFiles(last, place, _hold(home / "frontier", place, last, held))
+            return FrontierFiles(last, place, _link_open_files(home / "frontier", place, last, held))
 
         yield retry_until_whole(home, hold, lambda shot: not shot.missing)
 
 
-def _hold(directory: Path, place: Path, last: Checkpoint, held: ExitStack) -> list[str]:
+def _link_open_files(directory: Path, place: Path, last: Checkpoint, held: ExitStack) -> list[str]:
     """Open every file and create links to the open files in `place`; returns the names of missing files."""
     missing = []
-    named = named_files(sealed_frontier(last))
+    named = files_of_state(frontier_state_of(last))
     promises = {path.name: 0 for path in directory.glob("hosts-*.log")}
     for name, length in (promises | named).items():
         try:
@@ -235,7 +237,7 @@ def count_outcomes(home: CrawlDir, last: Checkpoint) -> OutcomeCounts:
     """Count the outcomes in one pass over the log, with eight bytes of memory a page."""
     counts = OutcomeCounts(Counter(), 0, 0, KeySum(), Counter())
     seed, pages = home.identity.key_seed, array("Q")
-    for row in outcome_log.rows(home, length=sealed_outcomes(last)):
+    for row in outcome_log.outcome_rows(home, length=sealed_outcome_bytes(last)):
         key = key_of(row.url, seed)
         counts.rows += 1
         if not row.polled:
@@ -252,7 +254,7 @@ def count_outcomes(home: CrawlDir, last: Checkpoint) -> OutcomeCounts:
     ordered = np.sort(np.array(pages, np.uint64))
     if counts.polls or bool((ordered[1:] == ordered[:-1]).any()):
         # Of pages fetched again, the index holds only the newest version, and no page that is gone.
-        newest = outcome_log.newest_pages(home, length=sealed_outcomes(last))
+        newest = outcome_log.newest_page_rows(home, length=sealed_outcome_bytes(last))
         counts.indexed = Counter(shard_of(row.warc) for row in newest if row.indexed)
     return counts
 
@@ -270,7 +272,7 @@ def check_outcomes(home: CrawlDir, last: Checkpoint, owner: int | None) -> tuple
         if rows != total:
             return damaged("outcomes", f"{rows:,} rows {what}, the journal counts {total:,}", REPORT_BUG), counts
     says = f"{counts.rows:,} rows, whole and as many as the journal counts"
-    length = sealed_outcomes(last)
+    length = sealed_outcome_bytes(last)
     extra = (home / "outcomes.log").stat().st_size - length if length else 0
     if extra and owner is None:
         says += f"; {format_size(extra)} past the checkpoint will be cut and fetched again"
@@ -281,7 +283,7 @@ def check_frontier(
     home: CrawlDir, shot: FrontierFiles, counts: OutcomeCounts | None, owner: int | None
 ) -> Iterator[Finding]:
     """Check every file that the checkpoint names, then the accounts, from counts of each side."""
-    state = sealed_frontier(shot.checkpoint)
+    state = frontier_state_of(shot.checkpoint)
     if shot.missing and owner is not None and shot.checkpoint != read_checkpoint(home):
         yield healthy("frontier", "not checked: the crawl changes its files faster than they can be read")
         return
@@ -304,12 +306,12 @@ def check_frontier(
         return
     yield healthy("frontier", "all files whole")
     if counts is not None:
-        yield _accounts(home, shot.checkpoint, counts.keys, report.waiting, report.seen)
+        yield _check_accounts(home, shot.checkpoint, counts.keys, report.waiting, report.seen)
 
 
-def _accounts(home: CrawlDir, last: Checkpoint, counted: KeySum, waiting: KeySum, held: KeySum) -> Finding:
+def _check_accounts(home: CrawlDir, last: Checkpoint, counted: KeySum, waiting: KeySum, held: KeySum) -> Finding:
     """Check that every URL in the sieve is settled or waiting, and that all of these are in the sieve."""
-    frontier, settled = sealed_frontier(last), sealed_counters(last).settled
+    frontier, settled = frontier_state_of(last), sealed_counters(last).settled_urls
     seen = frontier.sieve.seen
     if frontier.shipments is not None:
         return damaged("accounts", "not balanced: the crawl exchanged hosts with others, which is not supported")

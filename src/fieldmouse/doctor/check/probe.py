@@ -68,7 +68,7 @@ class VersionTableCheck(msgspec.Struct, frozen=True, tag="versions"):
 Question = IndexCheck | DigestStoreCheck | VersionTableCheck
 
 
-class ProbeReport(msgspec.Struct, frozen=True):
+class ProbeResult(msgspec.Struct, frozen=True):
     """Result of a check; `trouble` is a short error text, or ""."""
 
     count: int = 0  # valid documents, or digests
@@ -78,9 +78,9 @@ class ProbeReport(msgspec.Struct, frozen=True):
     trouble: str = ""
 
 
-def run_checks(questions: Sequence[Question]) -> list[ProbeReport]:
+def run_checks(questions: Sequence[Question]) -> list[ProbeResult]:
     """Run the checks in a child, and in a new one after each death; return a report for each."""
-    reports: list[ProbeReport] = []
+    reports: list[ProbeResult] = []
     while len(reports) < len(questions):
         child = subprocess.run(
             [sys.executable, "-m", "fieldmouse.doctor.check.probe"],
@@ -88,28 +88,28 @@ def run_checks(questions: Sequence[Question]) -> list[ProbeReport]:
             capture_output=True,
             check=False,
         )
-        reports += [msgspec.json.decode(line, type=ProbeReport) for line in child.stdout.splitlines()]
+        reports += [msgspec.json.decode(line, type=ProbeResult) for line in child.stdout.splitlines()]
         if len(reports) < len(questions):
             lines = child.stderr.decode(errors="replace").strip().splitlines() or ["without a message"]
             how = f"signal {-child.returncode}" if child.returncode < 0 else lines[-1][:200]
-            reports.append(ProbeReport(trouble=f"reading it kills the process ({how})"))
+            reports.append(ProbeResult(trouble=f"reading it kills the process ({how})"))
     return reports
 
 
-def check_index(request: IndexCheck) -> ProbeReport:
+def check_index_generation(request: IndexCheck) -> ProbeResult:
     """Check the index state that opening restores: the one kept for the batch, else the present one."""
     path = Path(request.path).absolute()  # symbolic links in another directory point to it
     kept, live = path / "kept" / f"{request.batch}.json", path / "meta.json"
-    if _is_complete(path / "kept" / "clearing.json"):
+    if _has_all_files(path / "kept" / "clearing.json"):
         kept = path / "kept" / "clearing.json"
     if request.hurt:
         counts_found = [_check_files(path, listed, request).count for listed in (kept, live) if listed.exists()]
-        return ProbeReport(max(counts_found, default=0))
-    report = ProbeReport()
+        return ProbeResult(max(counts_found, default=0))
+    report = ProbeResult()
     for _ in range(_TRIES if request.busy else 1):  # a running crawl adds and deletes files
-        counts = kept if _is_complete(kept) else live
+        counts = kept if _has_all_files(kept) else live
         if not counts.exists():
-            return ProbeReport()  # opening replaces it by a new, empty one
+            return ProbeResult()  # opening replaces it by a new, empty one
         report = _check_files(path, counts, request)
         if not report.trouble:
             break
@@ -123,12 +123,12 @@ def check_index(request: IndexCheck) -> ProbeReport:
         missing = sorted(name for name in _named_files(live) if not (path / name).exists())
         trouble = f"`{missing[0]}` is missing" if missing else ""
     if counts == kept and not trouble:
-        trouble = _kept_flaw(path, kept)
-    trouble = trouble or _managed_flaw(path / ".managed.json")
-    return msgspec.structs.replace(report, trouble=trouble, strays=[] if trouble else _strays(path))
+        trouble = _kept_files_damage(path, kept)
+    trouble = trouble or _managed_list_damage(path / ".managed.json")
+    return msgspec.structs.replace(report, trouble=trouble, strays=[] if trouble else _stray_files(path))
 
 
-def _check_files(path: Path, listed: Path, request: IndexCheck) -> ProbeReport:
+def _check_files(path: Path, listed: Path, request: IndexCheck) -> ProbeResult:
     """Open the files that `listed` names through a temporary directory; each must match its checksum."""
     # Threads of the index may create a file while the directory is deleted.
     with TemporaryDirectory(prefix="fieldmouse-", ignore_cleanup_errors=True) as folder:
@@ -140,16 +140,16 @@ def _check_files(path: Path, listed: Path, request: IndexCheck) -> ProbeReport:
                 (view / name).symlink_to(place)
             trouble = "" if request.hurt else next(filter(None, map(index_file_damage, sorted(view.iterdir()))), "")
             if trouble:
-                return ProbeReport(trouble=trouble)
+                return ProbeResult(trouble=trouble)
             shutil.copyfile(listed, view / "meta.json")
             return _count_documents(view, request)
         except FileNotFoundError as error:
-            return ProbeReport(trouble=f"`{Path(error.filename).name}` is missing")
+            return ProbeResult(trouble=f"`{Path(error.filename).name}` is missing")
         except (ValueError, KeyError, TypeError) as damage:
-            return ProbeReport(trouble=f"`{listed.name}` cannot be decoded ({damage})")
+            return ProbeResult(trouble=f"`{listed.name}` cannot be decoded ({damage})")
 
 
-def _is_complete(listed: Path) -> bool:
+def _has_all_files(listed: Path) -> bool:
     """Tell whether a state was kept with every file."""
     try:
         names = _named_files(listed)
@@ -158,7 +158,7 @@ def _is_complete(listed: Path) -> bool:
     return all(listed.with_name(name).exists() or (listed.parent.parent / name).exists() for name in names)
 
 
-def _kept_flaw(path: Path, listed: Path) -> str:
+def _kept_files_damage(path: Path, listed: Path) -> str:
     """Find damage in `kept`: in a copied crawl its hard links have become separate files."""
     for name in sorted(_named_files(listed)):
         first, second = path / name, listed.with_name(name)
@@ -167,7 +167,7 @@ def _kept_flaw(path: Path, listed: Path) -> str:
     return ""
 
 
-def _managed_flaw(path: Path) -> str:
+def _managed_list_damage(path: Path) -> str:
     """Find damage in the list of managed files: tantivy needs none, but does not open an index with a damaged
     one."""
     try:
@@ -190,18 +190,18 @@ def _named_files(listed: Path) -> set[str]:
     return files
 
 
-def _strays(path: Path) -> list[str]:
+def _stray_files(path: Path) -> list[str]:
     """Return files of no state, which a killed writer left behind."""
     named = {name for listed in (path / "meta.json", *path.glob("kept/*.json")) for name in _named_files(listed)}
-    present = {file.name for file in path.iterdir() if file.is_file() and _is_ours(file.name)}
+    present = {file.name for file in path.iterdir() if file.is_file() and _is_index_file(file.name)}
     return sorted(present - named)
 
 
-def _is_ours(name: str) -> bool:
+def _is_index_file(name: str) -> bool:
     return name.partition(".")[0].isalnum() and name.rpartition(".")[2] in (*_PARTS, "del", "temp")
 
 
-def _count_documents(path: Path, request: IndexCheck) -> ProbeReport:
+def _count_documents(path: Path, request: IndexCheck) -> ProbeResult:
     import tantivy
 
     from fieldmouse.search.index import known_schemas, panics_as_errors
@@ -211,9 +211,9 @@ def _count_documents(path: Path, request: IndexCheck) -> ProbeReport:
             index = tantivy.Index.open(str(path))
             index.reload()
     except ValueError as trouble:
-        return ProbeReport(trouble=f"it cannot be opened ({trouble})")
+        return ProbeResult(trouble=f"it cannot be opened ({trouble})")
     if index.schema not in known_schemas():
-        return ProbeReport(trouble="its schema is not one of fieldmouse")
+        return ProbeResult(trouble="its schema is not one of fieldmouse")
     try:
         with panics_as_errors():
             searcher = index.searcher()
@@ -221,35 +221,37 @@ def _count_documents(path: Path, request: IndexCheck) -> ProbeReport:
                 index.schema, "batch", tantivy.FieldType.Unsigned, None, request.batch, use_inverted_index=True
             )
             held = int(searcher.search(counted, limit=1, count=True).count or 0)  # type: ignore[attr-defined]
-            old = _old_copies(index, searcher, counted, request) if held and any(request.copies) else 0
-            return ProbeReport(held - old, searcher.num_docs - held)
+            old = _count_old_versions(index, searcher, counted, request) if held and any(request.copies) else 0
+            return ProbeResult(held - old, searcher.num_docs - held)
     except ValueError as trouble:
-        return ProbeReport(trouble=f"it cannot be read ({trouble})")
+        return ProbeResult(trouble=f"it cannot be read ({trouble})")
 
 
-def _old_copies(index: tantivy.Index, searcher: tantivy.Searcher, counted: tantivy.Query, request: IndexCheck) -> int:
+def _count_old_versions(
+    index: tantivy.Index, searcher: tantivy.Searcher, counted: tantivy.Query, request: IndexCheck
+) -> int:
     """Count the valid documents that are older than the newest version of their page."""
-    from fieldmouse.search.generations import keys_and_batches
-    from fieldmouse.search.index import has_columns
+    from fieldmouse.search.generations import document_keys_and_batches
+    from fieldmouse.search.index import has_key_columns
     from fieldmouse.search.versions import look_up_versions, version_numbers
 
     hits = searcher.search(counted, limit=searcher.num_docs, count=False).hits
     shard = int(Path(request.path).parent.name.partition("-")[2])
-    columns = has_columns(index.schema)
+    columns = has_key_columns(index.schema)
     addresses = [address for _, address in hits]
-    keys, batches = keys_and_batches(searcher, addresses, columns=columns, key_seed=lambda: request.key_seed)
-    newest = _newest(Path(request.path).parent.parent, request.copies)
+    keys, batches = document_keys_and_batches(searcher, addresses, columns=columns, key_seed=lambda: request.key_seed)
+    newest = _newest_versions_in_logs(Path(request.path).parent.parent, request.copies)
     return int((look_up_versions(keys, newest) > version_numbers(batches, shard)).sum())
 
 
 @cache
-def _newest(directory: Path, lengths: tuple[int, ...]) -> tuple[Uint64Array, Uint64Array]:
+def _newest_versions_in_logs(directory: Path, lengths: tuple[int, ...]) -> tuple[Uint64Array, Uint64Array]:
     from fieldmouse.search.versions import read_version_logs
 
     return read_version_logs(directory, lengths)
 
 
-def check_digest_store(request: DigestStoreCheck) -> ProbeReport:
+def check_digest_store(request: DigestStoreCheck) -> ProbeResult:
     import lmdb
 
     from fieldmouse.archive.dedup import trial_write_error
@@ -266,25 +268,25 @@ def check_digest_store(request: DigestStoreCheck) -> ProbeReport:
             wanted = (store.info()["last_pgno"] + 1) * store.stat()["psize"]
             size = os.stat(request.path).st_size
             if size < wanted:  # a resume refuses it: a read past the end of a map kills the process
-                return ProbeReport(trouble=f"{wanted} bytes were written, {size} are there")
+                return ProbeResult(trouble=f"{wanted} bytes were written, {size} are there")
             for digest, value in reading.cursor():
                 count += 1
                 place = int.from_bytes(value, "little")
                 shard, offset = place >> 48, place & (1 << 48) - 1
-                stale += shard >= len(logs) or _digest_at(logs[shard], offset) != digest
+                stale += shard >= len(logs) or _digest_of_line(logs[shard], offset) != digest
             entries = count if request.busy else store.stat()["entries"]
     except lmdb.Error as trouble:
-        return ProbeReport(trouble=f"it cannot be read ({trouble})")
+        return ProbeResult(trouble=f"it cannot be read ({trouble})")
     if entries != count:
-        return ProbeReport(count, trouble=f"it counts {entries} entries, {count} are there")
+        return ProbeResult(count, trouble=f"it counts {entries} entries, {count} are there")
     if not request.busy and (flaw := page_allocation_error(Path(request.path), leaves=True)):
-        return ProbeReport(count, trouble=flaw)
+        return ProbeResult(count, trouble=flaw)
     tried = not request.busy and os.access(request.path, os.W_OK)
     flaw = trial_write_error(Path(request.path), lock=False) if tried else ""  # the lock file would change
-    return ProbeReport(count, stale=stale, trouble=f"it cannot be added to ({flaw})" if flaw else "")
+    return ProbeResult(count, stale=stale, trouble=f"it cannot be added to ({flaw})" if flaw else "")
 
 
-def _digest_at(log: int, offset: int) -> bytes:
+def _digest_of_line(log: int, offset: int) -> bytes:
     """Return the digest of the CDXJ line at `offset`, or b""."""
     raw = os.pread(log, 4096, offset)
     if b"\n" not in raw:
@@ -297,7 +299,7 @@ def _digest_at(log: int, offset: int) -> bytes:
         return b""
 
 
-def check_version_table(request: VersionTableCheck) -> ProbeReport:
+def check_version_table(request: VersionTableCheck) -> ProbeResult:
     import lmdb
 
     from fieldmouse.archive.lmdb_pages import page_allocation_error
@@ -309,22 +311,22 @@ def check_version_table(request: VersionTableCheck) -> ProbeReport:
         with closing(versions.VersionView(directory)) as view:
             in_table = view.newest_versions(keys.tolist())
     except lmdb.Error as trouble:
-        return ProbeReport(trouble=f"it cannot be read ({trouble})")
+        return ProbeResult(trouble=f"it cannot be read ({trouble})")
     except (CrawlDirError, OSError, ValueError):
-        return ProbeReport(trouble="it cannot be read")
+        return ProbeResult(trouble="it cannot be read")
     # Read last: a running crawl may have added entries to both since its checkpoint.
     newest = versions.look_up_versions(keys, versions.newest_by_key(versions.all_log_entries(directory)))
     if wrong := int(((in_table < committed) | (in_table > newest)).sum()):
-        return ProbeReport(trouble=f"it names another version than the logs for {wrong:,} pages")
+        return ProbeResult(trouble=f"it names another version than the logs for {wrong:,} pages")
     flaw = "" if request.busy else page_allocation_error(directory / versions.VERSION_TABLE, leaves=True)
-    return ProbeReport(trouble=flaw)
+    return ProbeResult(trouble=flaw)
 
 
 def main() -> None:
     for request in msgspec.json.decode(sys.stdin.buffer.read(), type=list[Question]):
         match request:
             case IndexCheck():
-                report = check_index(request)
+                report = check_index_generation(request)
             case DigestStoreCheck():
                 report = check_digest_store(request)
             case VersionTableCheck():

@@ -18,25 +18,25 @@ import msgspec
 
 from fieldmouse import __version__
 from fieldmouse.archive import warc_writer
-from fieldmouse.archive.warc_reader import TornMember, log_lines
+from fieldmouse.archive.warc_reader import TornMember, read_cdxj_lines
 from fieldmouse.archive.warc_writer import cdxj_log_path
 from fieldmouse.cluster.client.identity import read_original_identity
-from fieldmouse.cluster.client.outbox import CHECKPOINT_PART, checkpointed_outbox, stored_messages
+from fieldmouse.cluster.client.outbox import CHECKPOINT_PART, outbox_state_of, stored_link_messages
 from fieldmouse.cluster.client.session import open_rebuilder
 from fieldmouse.cluster.coordinator import (
     AgentId,
     CrawlRebuilder,
     CrawlSpec,
+    HostOutcomes,
     HostPayload,
     LinkOffer,
-    RestoredHost,
     Row,
     SiteBounds,
 )
 from fieldmouse.cluster.decoding import encode_row, pack_urls
 from fieldmouse.config import settings_file
 from fieldmouse.config.factories import scope_of, seeds_of, site_limits_of
-from fieldmouse.config.settings_file import Authority, Settings, authority_over, render_published, shown_value
+from fieldmouse.config.settings_file import Authority, Settings, authority_over, redacted_value, render_published
 from fieldmouse.crawler.builder import politeness_policy, worker_config
 from fieldmouse.errors import CoordinatorError, CrawlLocked, UsageError, shell_quoted
 from fieldmouse.formatting import format_count
@@ -70,7 +70,7 @@ class AgentDirectory(CrawlSnapshot):
         self.settings = settings_file.load(home / "fieldmouse.toml")
         self._scope = scope_of(self.settings, seeds_of(self.settings)).with_seeds(sealed_scope(last).joined)
         self.unreadable = 0  # archived responses that could not be read so far
-        outbox = checkpointed_outbox(last)
+        outbox = outbox_state_of(last)
         self.heartbeat_mark = outbox.since  # that of a coordinator which is as recent as this directory
         self.last_outbox_number = outbox.done  # the last entry that it has sent or still has to send
 
@@ -81,7 +81,7 @@ class AgentDirectory(CrawlSnapshot):
         made_at = self.home.identity.created_at
         return made_at if first is None else min(made_at, first.at)
 
-    def links(self) -> Iterator[list[Request]]:
+    def archived_links(self) -> Iterator[list[Request]]:
         """The links of each page and each redirect."""
         config = worker_config(self.home, self.settings, self._scope)
         # Rows are not extracted again, so a missing extract plug-in does no harm.
@@ -101,7 +101,7 @@ class AgentDirectory(CrawlSnapshot):
                 answer = msgspec.structs.replace(answer, ended_at=row.at)
                 yield read_page_content(link, answer, config, links, guests.readers).links
 
-    def sitemaps(self, host: Host, rules: RobotsTxt, now: float) -> list[Request]:
+    def sitemap_requests(self, host: Host, rules: RobotsTxt, now: float) -> list[Request]:
         """Requests for the sitemaps that a robots.txt names."""
         if not self.settings.index.sitemaps:
             return []
@@ -115,14 +115,14 @@ class AgentDirectory(CrawlSnapshot):
 
     # -- robots.txt
 
-    def robots_txt_files(self) -> Iterator[tuple[Host, str, RobotsTxt]]:
+    def archived_robots_txt(self) -> Iterator[tuple[Host, str, RobotsTxt]]:
         """Host, timestamp and rules of each archived robots.txt."""
         product = self.settings.crawl.product.partition("/")[0]
-        answers: Iterable[_RobotsAnswer] = self._robots_lines()
+        answers: Iterable[_RobotsAnswer] = self._robots_txt_lines()
         for hops in range(MAX_REDIRECTS + 1):
             redirected: dict[Url, set[Host]] = {}  # redirect targets, and the hosts that redirect there
             for url, hosts, stamp, entry in answers:
-                rules = self._judged(entry, url, product, hops)
+                rules = self._interpret_robots_txt(entry, url, product, hops)
                 if isinstance(rules, RobotsTxtRedirect):
                     redirected.setdefault(rules.target, set()).update(hosts)
                 elif isinstance(rules, RobotsTxt):
@@ -133,16 +133,16 @@ class AgentDirectory(CrawlSnapshot):
                 for line in self.record_reader.cdxj_entries(url)
             ]
 
-    def _robots_lines(self) -> Iterator[_RobotsAnswer]:
+    def _robots_txt_lines(self) -> Iterator[_RobotsAnswer]:
         for shard, state in enumerate(shard_states(self.last)):
-            for line in log_lines(cdxj_log_path(self.home / "archive", shard), state.cdxj_length):
+            for line in read_cdxj_lines(cdxj_log_path(self.home / "archive", shard), state.cdxj_length):
                 if _ROBOTS_TXT in line:
-                    stamp, entry = warc_writer.parse_line(line)
+                    stamp, entry = warc_writer.parse_cdxj_line(line)
                     host = host_of(Url(entry.url))
                     if entry.url == host + "/robots.txt":
                         yield Url(entry.url), {host}, stamp, entry
 
-    def _judged(self, entry: warc_writer.CdxjEntry, url: Url, product: str, hops: int) -> object:
+    def _interpret_robots_txt(self, entry: warc_writer.CdxjEntry, url: Url, product: str, hops: int) -> object:
         try:
             answer = self.record_reader.read_response(entry.filename, int(entry.offset))
         except _UNREADABLE:
@@ -158,7 +158,7 @@ _HOSTS = 200  # hosts per call
 _LINKS = 1000  # links per call
 
 
-class RebuiltCrawl(msgspec.Struct, frozen=True):
+class RebuildSummary(msgspec.Struct, frozen=True):
     """Totals of a rebuilt crawl: `seen = booked + waiting`."""
 
     crawl: str
@@ -185,22 +185,22 @@ def rebuild_on_coordinator(
     crawl: str,
     directories: Sequence[Path],
     progress: Callable[[str], None] = lambda _: None,
-) -> RebuiltCrawl:
+) -> RebuildSummary:
     """Rebuild a crawl on a coordinator that has lost it; `progress` receives messages."""
-    members = [open_agent(path, crawl) for path in directories]
-    _agree(members)
+    members = [open_agent_directory(path, crawl) for path in directories]
+    _check_same_crawl(members)
 
-    async def rebuild() -> RebuiltCrawl:
+    async def rebuild() -> RebuildSummary:
         builder = open_rebuilder(coordinators, crawl)
         try:
-            return await rebuild_crawl(builder, members, crawl, time.time(), progress)
+            return await rebuild_with_agents(builder, members, crawl, time.time(), progress)
         finally:
             await builder.close()
 
     return asyncio.run(rebuild())
 
 
-def open_agent(path: Path, crawl: str) -> AgentDirectory:
+def open_agent_directory(path: Path, crawl: str) -> AgentDirectory:
     """Open the directory of an agent of that crawl; raises if it is not one, or if it is locked."""
     home = CrawlDir.open(path)
     origin = read_original_identity(path)
@@ -218,12 +218,12 @@ def open_agent(path: Path, crawl: str) -> AgentDirectory:
     last = read_checkpoint(home)
     name = AgentId(origin.agent, origin.incarnation)
     if not origin.agent:  # its identity file is damaged: the checkpoint has the last name it used
-        outbox = checkpointed_outbox(last)
+        outbox = outbox_state_of(last)
         name = AgentId(outbox.agent, outbox.incarnation)
     return AgentDirectory(name, home, last)
 
 
-def _agree(members: Sequence[AgentDirectory]) -> None:
+def _check_same_crawl(members: Sequence[AgentDirectory]) -> None:
     """Raise if these are not agents of one crawl."""
     first = members[0]
     places = {member.home.path.resolve(): member for member in members}
@@ -238,7 +238,7 @@ def _agree(members: Sequence[AgentDirectory]) -> None:
         for section, key, authority in _setting_keys():
             ours, theirs = (getattr(getattr(each.settings, section), key) for each in (first, member))
             if authority not in (Authority.MACHINE, Authority.RUN, Authority.LONGER) and ours != theirs:
-                here, there = (shown_value(each.settings, section, key) for each in (first, member))
+                here, there = (redacted_value(each.settings, section, key) for each in (first, member))
                 raise UsageError(
                     f"`{section}.{key}` is {here} in `{first.home.path}`, and {there} in `{member.home.path}`",
                     "their fieldmouse.toml files must agree in all settings of the crawl",
@@ -264,13 +264,13 @@ def _initial_settings(members: Sequence[Settings]) -> Settings:
     return settings
 
 
-async def rebuild_crawl(
+async def rebuild_with_agents(
     builder: CrawlRebuilder,
     members: Sequence[AgentDirectory],
     crawl: str,
     now: float,
     progress: Callable[[str], None] = lambda _: None,
-) -> RebuiltCrawl:
+) -> RebuildSummary:
     """Rebuild with an open connection and opened agents; `now` is epoch seconds."""
     seed = members[0].home.identity.key_seed
     settings = _initial_settings([member.settings for member in members])
@@ -287,7 +287,7 @@ async def rebuild_crawl(
     hosts: dict[Host, _HostFacts] = {}
     begun_at = now
     for member in members:
-        urls = await _restore(builder, member, seed, hosts)
+        urls = await _restore_outcomes(builder, member, seed, hosts)
         await builder.mark_agent_restored(member.name, member.last_outbox_number)
         if member.heartbeat_mark.agent:  # copied directory: the entries that the original had sent by then
             await builder.mark_agent_restored(
@@ -297,28 +297,30 @@ async def rebuild_crawl(
         progress(f"`{member.home.path}` has outcomes of {format_count(urls, 'URL')} that no other has")
     named: list[Request] = []
     for member in members:
-        for host, stamp, rules in member.robots_txt_files():
+        for host, stamp, rules in member.archived_robots_txt():
             facts = hosts.get(host)
             if facts is not None and stamp >= facts.robots_txt_at:
                 facts.robots_txt_at, facts.crawl_delay = stamp, clamp_crawl_delay(rules.crawl_delay)
-            named += member.sitemaps(host, rules, now)
-    await _settle_hosts(builder, hosts, settings, now)
-    offering = _Offering(builder, settings, seed, now)
+            named += member.sitemap_requests(host, rules, now)
+    await _restore_hosts(builder, hosts, settings, now)
+    offering = _LinkOffers(builder, settings, seed, now)
     await offering.offer([[Request(url, kind=RequestKind.SEED, seen_at=now) for url in seeds], named])
     for member in members:
         before = offering.new
         await offering.offer_outbox(member)
-        await offering.offer(member.links())
+        await offering.offer(member.archived_links())
         progress(f"`{member.home.path}` leads to {offering.new - before:,} more")
     totals = await builder.totals()
     politeness = politeness_policy(settings)
     delay = max(politeness.delay, politeness.address_delay)
-    await builder.publish(settings.cluster.lease, delay, age=now - begun_at)
+    await builder.publish_crawl(settings.cluster.lease, delay, age=now - begun_at)
     unreadable = sum(member.unreadable for member in members)
-    return RebuiltCrawl(crawl, len(members), totals.seen, totals.settled, totals.waiting, totals.hosts, unreadable)
+    return RebuildSummary(crawl, len(members), totals.seen, totals.settled, totals.waiting, totals.hosts, unreadable)
 
 
-async def _restore(builder: CrawlRebuilder, member: AgentDirectory, seed: int, hosts: dict[Host, _HostFacts]) -> int:
+async def _restore_outcomes(
+    builder: CrawlRebuilder, member: AgentDirectory, seed: int, hosts: dict[Host, _HostFacts]
+) -> int:
     """Restore all URLs with an outcome as seen and settled, and update the state of their hosts."""
     settings, new = member.settings, 0
     limits = site_limits_of(settings)
@@ -331,7 +333,7 @@ async def _restore(builder: CrawlRebuilder, member: AgentDirectory, seed: int, h
             facts.last_at = max(facts.last_at, row.at)
             facts.pages += row.kind == "page" and not row.polled
         restored = [
-            RestoredHost(host, site_for_limits(host), list(keyed), [row.kind.value for row in keyed.values()])
+            HostOutcomes(host, site_for_limits(host), list(keyed), [row.kind.value for row in keyed.values()])
             for host, keyed in by_host.items()
         ]
         urls = [str(row.url) for keyed in by_host.values() for row in keyed.values()]
@@ -340,7 +342,9 @@ async def _restore(builder: CrawlRebuilder, member: AgentDirectory, seed: int, h
     return new
 
 
-async def _settle_hosts(builder: CrawlRebuilder, hosts: dict[Host, _HostFacts], settings: Settings, now: float) -> None:
+async def _restore_hosts(
+    builder: CrawlRebuilder, hosts: dict[Host, _HostFacts], settings: Settings, now: float
+) -> None:
     politeness = politeness_policy(settings)
     for batch in _batches(hosts.items(), _HOSTS):
         payloads = {}
@@ -352,7 +356,7 @@ async def _settle_hosts(builder: CrawlRebuilder, hosts: dict[Host, _HostFacts], 
         await builder.restore_host_payloads(payloads)
 
 
-class _Offering:
+class _LinkOffers:
     """Offers links to the coordinator in batches."""
 
     def __init__(self, builder: CrawlRebuilder, settings: Settings, seed: int, now: float):
@@ -368,14 +372,14 @@ class _Offering:
                 host = host_of(link.url)
                 row = encode_row(link, host, self._now)
                 rows.setdefault(host, []).append((key_of(link.url, self._seed), row))
-            await self._put(rows)
+            await self._offer_rows(rows)
 
     async def offer_outbox(self, member: AgentDirectory) -> None:
         """Offer the links in the agent's outbox, including those sent recently."""
-        for entry in stored_messages(member.home.path / CHECKPOINT_PART, member.last):
-            await self._put({entry.host: entry.links})
+        for entry in stored_link_messages(member.home.path / CHECKPOINT_PART, member.last):
+            await self._offer_rows({entry.host: entry.links})
 
-    async def _put(self, rows: Mapping[Host, Sequence[Row]]) -> None:
+    async def _offer_rows(self, rows: Mapping[Host, Sequence[Row]]) -> None:
         offers = [LinkOffer(host, site_for_limits(host), host_rows) for host, host_rows in rows.items()]
         self.new += (await self._builder.offer_links(offers, self._bounds)).new
 

@@ -32,7 +32,7 @@ import msgspec
 
 from fieldmouse.archive import warc_writer
 from fieldmouse.archive.dedup import payload_digest
-from fieldmouse.archive.warc_reader import TornMember, intact_responses, log_lines
+from fieldmouse.archive.warc_reader import TornMember, intact_responses, read_cdxj_lines
 from fieldmouse.archive.warc_writer import cdxj_log_path, shard_of
 from fieldmouse.config import settings_file
 from fieldmouse.config.factories import scope_of, seeds_of
@@ -44,24 +44,24 @@ from fieldmouse.doctor.check.frontier import waiting_keys
 from fieldmouse.doctor.check.probe import IndexCheck, run_checks
 from fieldmouse.errors import CrawlDirError, DamagedFile, FieldmouseError
 from fieldmouse.frontier.seen.sieve import DiskSieve, SieveState
-from fieldmouse.frontier.state import sealed_frontier
+from fieldmouse.frontier.state import frontier_state_of
 from fieldmouse.parse.content import load_readers, read_page_content
 from fieldmouse.parse.links import LinkExtractor
-from fieldmouse.plugins.runner import Watchdog
+from fieldmouse.plugins.runner import CallObserver
 from fieldmouse.reader.snapshot import CrawlSnapshot
-from fieldmouse.search.index import TextIndex
+from fieldmouse.search.index import IndexWriter
 from fieldmouse.search.versions import VERSION_TABLE, VersionTable, version_log_path
 from fieldmouse.storage.checkpoint import (
     Checkpoint,
     ShardState,
-    encode,
+    encode_checkpoint,
     identity_changed,
     identity_in_journal,
     open_journal,
     shard_states,
 )
 from fieldmouse.storage.directory import CrawlDir, write_identity
-from fieldmouse.storage.journal import Journal
+from fieldmouse.storage.journal import CheckpointJournal
 from fieldmouse.storage.log import FileSync, atomic_write, sync_directory
 from fieldmouse.types.request import Request, RequestKind
 from fieldmouse.url import key_of
@@ -95,17 +95,17 @@ def rebuild_digest_store(directory: Path, states: Sequence[ShardState]) -> int:
         entries: list[tuple[bytes, bytes]] = []
         for shard, state in enumerate(states):
             at = 0
-            for line in log_lines(cdxj_log_path(directory, shard), state.cdxj_length):
+            for line in read_cdxj_lines(cdxj_log_path(directory, shard), state.cdxj_length):
                 place, at = shard << 48 | at, at + len(line)
-                _, entry = warc_writer.parse_line(line)
+                _, entry = warc_writer.parse_cdxj_line(line)
                 digest = b32decode(entry.digest)
                 # The store holds pages with a non-empty body only.
                 page = entry.status.startswith("2") and not _is_robots_txt(entry.url)
                 if page and entry.mime != warc_writer.REVISIT and digest != _EMPTY:
                     entries.append((digest, place.to_bytes(8, "little")))
                 if len(entries) >= _BATCH:
-                    _put(store, entries)
-        _put(store, entries)
+                    _store_digests(store, entries)
+        _store_digests(store, entries)
         count: int = store.stat()["entries"]
         store.sync(True)
     os.replace(fresh, path)
@@ -114,7 +114,7 @@ def rebuild_digest_store(directory: Path, states: Sequence[ShardState]) -> int:
     return count
 
 
-def _put(store: lmdb.Environment, entries: list[tuple[bytes, bytes]]) -> None:
+def _store_digests(store: lmdb.Environment, entries: list[tuple[bytes, bytes]]) -> None:
     with store.begin(write=True) as writing:
         for digest, place in sorted(entries):
             writing.put(digest, place, overwrite=False)
@@ -125,9 +125,9 @@ _KEYS_AT_ONCE = 4096  # keys per batch
 _NUMBER = re.compile(r"(?:run|keys)-(\d+)\.")
 
 
-def rebuild_sieve(home: CrawlDir, journal: Journal, last: Checkpoint) -> str:
+def rebuild_sieve(home: CrawlDir, journal: CheckpointJournal, last: Checkpoint) -> str:
     """Write all keys anew, commit the checkpoint, and return a sentence about the result."""
-    frontier, before = home / "frontier", sealed_frontier(last)
+    frontier, before = home / "frontier", frontier_state_of(last)
     beside = frontier / "rebuilt"
     shutil.rmtree(beside, ignore_errors=True)
     beside.mkdir()
@@ -160,7 +160,7 @@ def rebuild_sieve(home: CrawlDir, journal: Journal, last: Checkpoint) -> str:
     rebuilt = msgspec.structs.replace(before, sieve=state)
     files = {f"frontier/{path.name}": (frontier / path.name).stat().st_size for path in paths}
     last = last.with_part("frontier", rebuilt, files)
-    journal.commit(encode(msgspec.structs.replace(last, born=home.identity)))
+    journal.commit(encode_checkpoint(msgspec.structs.replace(last, born=home.identity)))
     return f"the keys of {state.seen:,} seen URLs were written again"
 
 
@@ -179,15 +179,15 @@ def rebuild_index(home: CrawlDir, last: Checkpoint, shard: int) -> str:
     shutil.rmtree(beside, ignore_errors=True)
     beside.mkdir(parents=True)
     try:
-        count, unreadable = _build(home, last, shard, beside)
-        if unreadable and count < (held := _still_held(target, shard_states(last)[shard])):
+        count, unreadable = _build_index(home, last, shard, beside)
+        if unreadable and count < (held := _count_pages_in_damaged_index(target, shard_states(last)[shard])):
             raise CrawlDirError(
                 f"`index/shard-{shard}` stays as it is, damaged: it still holds {held:,} pages,"
                 f" and only {count:,} can be read in the WARC files; {unreadable:,} cannot",
                 "bring the WARC files back and repair again; to have an index of what can be read,"
                 f" move `{target}` away first",
             )
-        _put_in_place(beside / f"shard-{shard}", target)
+        _exchange_directories(beside / f"shard-{shard}", target)
     finally:
         shutil.rmtree(beside, ignore_errors=True)
     sync_directory(home / "index")
@@ -195,7 +195,7 @@ def rebuild_index(home: CrawlDir, last: Checkpoint, shard: int) -> str:
     return says + (f"; {unreadable:,} more cannot be read in the archive" if unreadable else "")
 
 
-def delete_copy_records(home: CrawlDir, journal: Journal, last: Checkpoint) -> Checkpoint:
+def delete_version_logs(home: CrawlDir, journal: CheckpointJournal, last: Checkpoint) -> Checkpoint:
     """Delete the records of older copies, after all indexes were rebuilt with each page once.
 
     The journal is written first: a log that it does not name is cut when it is opened.
@@ -203,7 +203,7 @@ def delete_copy_records(home: CrawlDir, journal: Journal, last: Checkpoint) -> C
     shards = [msgspec.structs.replace(state, copies=0) for state in shard_states(last)]
     home.upgrade_format()
     last = msgspec.structs.replace(last.with_part("shards", shards, {}), born=home.identity)
-    journal.commit(encode(last))
+    journal.commit(encode_checkpoint(last))
     VersionTable.delete(home / "index")
     for shard in range(len(shards)):
         version_log_path(home / "index", shard).unlink(missing_ok=True)
@@ -211,18 +211,18 @@ def delete_copy_records(home: CrawlDir, journal: Journal, last: Checkpoint) -> C
     return last
 
 
-def _build(home: CrawlDir, last: Checkpoint, shard: int, beside: Path) -> tuple[int, int]:
+def _build_index(home: CrawlDir, last: Checkpoint, shard: int, beside: Path) -> tuple[int, int]:
     """Write the index of a shard into `beside`; returns the number of pages and of unreadable pages."""
     settings = settings_file.load(home / "fieldmouse.toml")
     config = worker_config(home, settings, scope_of(settings, seeds_of(settings)))
     full, state = config.generation, shard_states(last)[shard]
     # The number of generations must be that of the checkpoint.
     config = msgspec.structs.replace(config, generation=sys.maxsize)
-    index, links = TextIndex(beside, shard, config, ShardState()), LinkExtractor(config)
-    readers = load_readers(config.plugins, Watchdog())
+    index, links = IndexWriter(beside, shard, config, ShardState()), LinkExtractor(config)
+    readers = load_readers(config.plugins, CallObserver())
     count, unreadable = 0, 0
     snapshot = CrawlSnapshot(home, last)
-    for row in snapshot.pages():
+    for row in snapshot.newest_page_rows():
         if not row.indexed or shard_of(row.warc) != shard:
             continue
         link = Request(row.url, row.depth, row.via, RequestKind(row.found_as), row.seen_at)
@@ -238,7 +238,7 @@ def _build(home: CrawlDir, last: Checkpoint, shard: int, beside: Path) -> tuple[
         # Any batch up to the checkpoint will do: the number only marks later documents.
         canonical = page.canonical if page.canonical != row.url else ""
         document = {"url": row.url, "title": page.title, "text": page.text, "canonical": canonical}
-        index.add(key=key_of(row.url, config.key_seed), batch=state.batch, **document)
+        index.add_document(key=key_of(row.url, config.key_seed), batch=state.batch, **document)
         count += 1
     index.commit()
     while index.generation < state.generations - 1:
@@ -247,14 +247,14 @@ def _build(home: CrawlDir, last: Checkpoint, shard: int, beside: Path) -> tuple[
     return count, unreadable
 
 
-def _still_held(shard: Path, state: ShardState) -> int:
+def _count_pages_in_damaged_index(shard: Path, state: ShardState) -> int:
     """Number of pages that a damaged index still holds."""
     paths = [str(shard / f"{number:05}") for number in range(state.generations)]
     asked = [IndexCheck(path, state.batch, busy=False, live=False, hurt=True) for path in paths]
     return sum(report.count for report in run_checks(asked))
 
 
-def _put_in_place(fresh: Path, target: Path) -> None:
+def _exchange_directories(fresh: Path, target: Path) -> None:
     """Exchange two directories atomically: a reader sees the old one or the new one."""
     for directory in (*fresh.iterdir(), fresh, fresh.parent):
         if directory.is_dir():
@@ -316,18 +316,18 @@ def repair(home: CrawlDir) -> Iterator[str]:
                 yield "`journal` holds its newest whole checkpoint and nothing else"
             refused: list[CrawlDirError] = []
             if last is not None:
-                yield from _mend(home, journal, last, before, refused)
+                yield from _repair_files(home, journal, last, before, refused)
         finally:
             journal.close()
-        for path in _leftovers(home.path):
+        for path in _leftover_files(home.path):
             path.unlink()
             yield f"`{path.relative_to(home.path)}` was left behind by a kill and is gone"
         if refused:
             raise refused[0]
 
 
-def _mend(
-    home: CrawlDir, journal: Journal, last: Checkpoint, process: CrawlProcess, refused: list[CrawlDirError]
+def _repair_files(
+    home: CrawlDir, journal: CheckpointJournal, last: Checkpoint, process: CrawlProcess, refused: list[CrawlDirError]
 ) -> Iterator[str]:
     """Repair in order of dependency: CDXJ lines, digests, index. The sieve depends on none of them."""
     archive = home / "archive"
@@ -341,7 +341,7 @@ def _mend(
         count = rebuild_digest_store(archive, shard_states(last))
         yield f"`archive/digests.lmdb` was made again: {count:,} payloads"
     if not check_sorted_cdxj(home, last, process).healthy:
-        yield _sort_lines(archive, last)
+        yield _rebuild_sorted_cdxj(archive, last)
     if f"index/{VERSION_TABLE}" in hurt:
         VersionTable.delete(home / "index")
         yield (f"`index/{VERSION_TABLE}` is gone; it is rebuilt from the logs of copies when the crawl continues")
@@ -354,23 +354,23 @@ def _mend(
             except CrawlDirError as trouble:  # continue with the other repairs
                 refused.append(trouble)
     if without and not refused:
-        last = delete_copy_records(home, journal, last)
+        last = delete_version_logs(home, journal, last)
         yield "the logs of copies begin anew: each page is in the index once"
     if any(subject.startswith("frontier") for subject in hurt):
         yield rebuild_sieve(home, journal, last)
 
 
-def _sort_lines(archive: Path, last: Checkpoint) -> str:
+def _rebuild_sorted_cdxj(archive: Path, last: Checkpoint) -> str:
     merged = archive / "index.cdxj"
     shards = shard_states(last)
     logs = [cdxj_log_path(archive, shard) for shard in range(len(shards))]
     if any(log.stat().st_size != state.cdxj_length for log, state in zip(logs, shards, strict=True)):
         merged.unlink(missing_ok=True)
         return "`archive/index.cdxj` is gone; it is written anew when the crawl ends"
-    return f"`archive/index.cdxj` was sorted again: {warc_writer.merge_logs(logs, merged):,} lines"
+    return f"`archive/index.cdxj` was sorted again: {warc_writer.merge_cdxj_logs(logs, merged):,} lines"
 
 
-def _leftovers(home: Path) -> list[Path]:
+def _leftover_files(home: Path) -> list[Path]:
     patterns = ("*.new", "*.fresh", "archive/*.fresh", "archive/*.fresh-lock", "archive/index.cdxj.run-*")
     unfinished = sorted(path for path in (home / "index" / _BESIDE).rglob("*") if path.is_file())
     return [path for pattern in patterns for path in home.glob(pattern)] + unfinished

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from xxhash import xxh3_64_intdigest
 
 from fieldmouse.frontier.seen.key_table import KeyNumbering
-from fieldmouse.storage.log import Log, SupersededFiles, decode_record, records
+from fieldmouse.storage.log import Log, SupersededFiles, decode_record, read_records
 from fieldmouse.types.host import HostState
 from fieldmouse.url import Host
 
@@ -60,7 +60,7 @@ class HostTableState(msgspec.Struct, frozen=True, array_like=True):
 decode_row = msgspec.msgpack.Decoder(HostRow).decode
 
 
-def host_tag(record: bytes) -> bytes:
+def encoded_host_name(record: bytes) -> bytes:
     r"""Return the host of an encoded row, its length first, without decoding the rest.
 
     >>> host_tag(msgspec.msgpack.encode(HostRow(Host("http://example.org"), HostState())))
@@ -118,15 +118,15 @@ def rewrite_rows(
 
 
 def host_logs(directory: Path) -> list[Path]:
-    return sorted(directory.glob("hosts-*.log"), key=serial_of)
+    return sorted(directory.glob("hosts-*.log"), key=log_serial)
 
 
 def promised_rows(directory: Path, state: HostTableState | None) -> Iterator[bytes]:
     """Yield the records behind the state's length, in that log and in later ones: promises to wait."""
     serial, length = (state.serial, state.length) if state is not None else (0, 0)
     for log in host_logs(directory):
-        if serial_of(log) >= serial:
-            for _, record in records(log, start=length if serial_of(log) == serial else 0):
+        if log_serial(log) >= serial:
+            for _, record in read_records(log, start=length if log_serial(log) == serial else 0):
                 yield record
 
 
@@ -140,12 +140,12 @@ def read_hosts(
     states: dict[Host, HostState] = {}
     wanted = None if only is None else msgspec.msgpack.encode(only)
     if state is not None:
-        for _, record in records(directory / log_name(state.serial), length=state.length):
-            if wanted is None or wanted == host_tag(record):
+        for _, record in read_records(directory / host_log_name(state.serial), length=state.length):
+            if wanted is None or wanted == encoded_host_name(record):
                 row = decode_row(record)
                 states[row.host] = with_earlier_waits(row.state, clock_setback(state.at, now))
     for record in promised_rows(directory, state):
-        if wanted is None or wanted == host_tag(record):
+        if wanted is None or wanted == encoded_host_name(record):
             row = decode_row(record)
             told = with_earlier_waits(row.state, clock_setback(row.at, now))
             states[row.host] = with_longer_waits(states.get(row.host, _BLANK), told)
@@ -196,11 +196,11 @@ def with_earlier_waits(state: HostState, seconds: float) -> HostState:
     )
 
 
-def log_name(serial: int) -> str:
+def host_log_name(serial: int) -> str:
     return f"hosts-{serial}.log"
 
 
-def serial_of(path: Path) -> int:
+def log_serial(path: Path) -> int:
     return int(path.stem.partition("-")[2])
 
 
@@ -240,31 +240,33 @@ class HostTable:
         self._leftovers = SupersededFiles()
         old = host_logs(directory)
         self.resumed = bool(old)
-        self._serial = serial_of(old[-1]) + 1 if old else 0
-        self._log = Log(directory / log_name(self._serial))
+        self._serial = log_serial(old[-1]) + 1 if old else 0
+        self._log = Log(directory / host_log_name(self._serial))
         if state is not None:
-            self._log = Log(directory / log_name(state.serial), state.length)
-            self._read_log(state)
+            self._log = Log(directory / host_log_name(state.serial), state.length)
+            self._index_newest_rows(state)
         for record in promised_rows(directory, state):
             self._apply_promise(record)
         # Always a new log, which is the compaction; the old one stays complete until a checkpoint names the
         # new.
         self._leftovers.add(old)
 
-    def _read_log(self, state: HostTableState) -> None:
+    def _index_newest_rows(self, state: HostTableState) -> None:
         """Find the newest row of each host."""
         if not state.length:
             return
-        key_of, seed, find, places = xxh3_64_intdigest, self._seed, self._numbering.find, self._places
+        key_of, seed, find, places = xxh3_64_intdigest, self._seed, self._numbering.find_number, self._places
         with self._log.path.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as content:
-            for offset, record in records(self._log.path, length=state.length):
-                tag = host_tag(record)
+            for offset, record in read_records(self._log.path, length=state.length):
+                tag = encoded_host_name(record)
                 key = key_of(tag, seed)
                 number = find(key)
-                if number >= 0 and not _tagged(content, places[number], tag):
-                    number = next((n for n in self._numbering.find_all(key) if _tagged(content, places[n], tag)), -1)
+                if number >= 0 and not _row_has_name(content, places[number], tag):
+                    number = next(
+                        (n for n in self._numbering.find_numbers(key) if _row_has_name(content, places[n], tag)), -1
+                    )
                 if number < 0:
-                    self._numbering.add(key)
+                    self._numbering.add_number(key)
                     places.append(offset)
                 else:
                     places[number] = offset
@@ -276,25 +278,25 @@ class HostTable:
         number = self.number_of(row.host)
         if number >= 0 and number not in self._changed and self._log.read(self._places[number]) == record:
             return  # a copy of a known row, from a log that no checkpoint named
-        known = self._row(number)[1] if number >= 0 else _BLANK
+        known = self._cached_row(number)[1] if number >= 0 else _BLANK
         state = with_longer_waits(known, with_earlier_waits(row.state, clock_setback(row.at, self._now)))
         if number < 0 or state != known:
-            self._set(row.host, number, state)
+            self._set_state(row.host, number, state)
 
     def begin(self) -> None:
         """Start changing files, once everything else is open. The first write calls it implicitly."""
         if self._begun:
             return
         self._begun = True
-        if self._log.path.name == log_name(self._serial):
+        if self._log.path.name == host_log_name(self._serial):
             self._snapshot = 0  # no checkpoint has been made yet
         else:
             self._compact()
-        self._spill(self._now)
+        self._write_changed_rows(self._now)
 
     def _compact(self) -> None:
         """Continue in a new log that has only the newest rows."""
-        source, target = self._log, Log(self._directory / log_name(self._serial))
+        source, target = self._log, Log(self._directory / host_log_name(self._serial))
         target.begin()
         places = np.array(self._places, np.uint64)
         if self._lag:
@@ -316,7 +318,7 @@ class HostTable:
         return self.number_of(host) >= 0
 
     def __iter__(self) -> Iterator[tuple[Host, HostState]]:
-        return ((self._rows.get(number) or self._read(number)) for number in range(len(self._places)))
+        return ((self._rows.get(number) or self._read_row(number)) for number in range(len(self._places)))
 
     def number_of(self, host: Host) -> int:
         """Number of a host; -1 if unknown."""
@@ -325,19 +327,19 @@ class HostTable:
             return number
         tag = _encode(host)
         key = xxh3_64_intdigest(tag, self._seed)
-        number = self._numbering.find(key)
-        if number < 0 or self._is(number, host, tag):
+        number = self._numbering.find_number(key)
+        if number < 0 or self._has_name(number, host, tag):
             return number
-        return next((n for n in self._numbering.find_all(key) if self._is(n, host, tag)), -1)
+        return next((n for n in self._numbering.find_numbers(key) if self._has_name(n, host, tag)), -1)
 
-    def _is(self, number: int, host: Host, tag: bytes) -> bool:
+    def _has_name(self, number: int, host: Host, tag: bytes) -> bool:
         row = self._rows.get(number)
         if row is not None:
             return row[0] == host
         return self._log.read_unchecked(self._places[number] + TAG_OFFSET, len(tag)) == tag
 
     def host_at(self, number: int) -> Host:
-        return self._row(number)[0]
+        return self._cached_row(number)[0]
 
     def get_or_add_number(self, host: Host) -> int:
         """Number of a host, which is added if unknown."""
@@ -345,8 +347,8 @@ class HostTable:
         if number is None:
             number = self.number_of(host)
             if number < 0:
-                return self._set(host, number, self.unknown)
-            self._row(number)
+                return self._set_state(host, number, self.unknown)
+            self._cached_row(number)
         return number
 
     def get(self, host: Host) -> HostState:
@@ -354,42 +356,42 @@ class HostTable:
         if number is not None:
             return self._rows[number][1]
         number = self.number_of(host)
-        return self._row(number)[1] if number >= 0 else self.unknown
+        return self._cached_row(number)[1] if number >= 0 else self.unknown
 
     def get_or_add(self, host: Host) -> HostState:
         """State of a host, which is added if unknown."""
         number = self.get_or_add_number(host)
         return self._rows[number][1]
 
-    def _row(self, number: int) -> tuple[Host, HostState]:
+    def _cached_row(self, number: int) -> tuple[Host, HostState]:
         row = self._rows.get(number)
         if row is None:
-            row = self._read(number)
-            self._keep(number, row)
+            row = self._read_row(number)
+            self._cache_row(number, row)
         return row
 
-    def _read(self, number: int) -> tuple[Host, HostState]:
+    def _read_row(self, number: int) -> tuple[Host, HostState]:
         place = self._places[number]
         row = decode_record(self._log.path, decode_row, self._log.read(place))
         if place >= self._inherited:
             return row.host, row.state
         return row.host, self.with_full_delay(with_earlier_waits(row.state, self._lag))
 
-    def _keep(self, number: int, row: tuple[Host, HostState]) -> None:
+    def _cache_row(self, number: int, row: tuple[Host, HostState]) -> None:
         if len(self._rows) >= _IN_MEMORY + len(self._changed):
             self._rows = {changed: self._rows[changed] for changed in self._changed}
             self._recent = {host: changed for changed, (host, _) in self._rows.items()}
         self._rows[number] = row
         self._recent[row[0]] = number
 
-    def _set(self, host: Host, number: int, state: HostState) -> int:
+    def _set_state(self, host: Host, number: int, state: HostState) -> int:
         """Change the state of a host; `number` -1: a new host."""
         if number < 0:
-            number = self._numbering.add(xxh3_64_intdigest(_encode(host), self._seed))
+            number = self._numbering.add_number(xxh3_64_intdigest(_encode(host), self._seed))
             self._places.append(NOT_WRITTEN)
         if self._begun and len(self._changed) >= _IN_MEMORY:
-            self._spill(self._now)
-        self._keep(number, (host, state))
+            self._write_changed_rows(self._now)
+        self._cache_row(number, (host, state))
         self._changed.add(number)
         return number
 
@@ -402,8 +404,8 @@ class HostTable:
             self._changed.add(number)
         else:
             number = self.number_of(host)
-            before = self._row(number)[1] if number >= 0 else _BLANK
-            number = self._set(host, number, state)
+            before = self._cached_row(number)[1] if number >= 0 else _BLANK
+            number = self._set_state(host, number, state)
         wait = max(state.ready_at, state.address_ready_at) - now
         if (
             before.failures != state.failures
@@ -415,7 +417,7 @@ class HostTable:
             self._changed.discard(number)
             self._log.flush()
 
-    def restart_delays(self, now: float) -> float:
+    def restart_all_delays(self, now: float) -> float:
         """Give every host its full delay again, because visits after the last checkpoint are unknown.
 
         Returns the time from which an unknown host may be visited. Rows on disk are not changed: from
@@ -435,7 +437,7 @@ class HostTable:
             return state
         return with_earliest_visit(state, self._quiet_from + self._ordinary(state))
 
-    def _spill(self, now: float) -> None:
+    def _write_changed_rows(self, now: float) -> None:
         """Write the changed rows."""
         for number in sorted(self._changed):
             host, state = self._rows[number]
@@ -445,7 +447,7 @@ class HostTable:
     def seal(self, now: float = 0.0) -> tuple[HostTableState, list[Path]]:
         self._now = now or self._now
         self.begin()
-        self._spill(now)
+        self._write_changed_rows(now)
         self._log.flush()
         if self._log.length > _REWRITE_AT + 4 * self._snapshot:
             self._leftovers.add([self._log.path])
@@ -461,5 +463,5 @@ class HostTable:
         self._log.close()
 
 
-def _tagged(content: mmap.mmap, place: int, tag: bytes) -> bool:
+def _row_has_name(content: mmap.mmap, place: int, tag: bytes) -> bool:
     return content[place + TAG_OFFSET : place + TAG_OFFSET + len(tag)] == tag

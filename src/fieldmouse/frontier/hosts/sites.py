@@ -21,8 +21,8 @@ from xxhash import xxh3_64_intdigest
 from fieldmouse.errors import DamagedFile
 from fieldmouse.frontier.hosts.host_table import HostTable
 from fieldmouse.frontier.seen.key_table import KeyNumbering
-from fieldmouse.policy.scope import DropRule, SiteLimits, site_for_limits
-from fieldmouse.storage.log import Log, SupersededFiles, delete_unnamed, records
+from fieldmouse.policy.scope import DropReason, SiteLimits, site_for_limits
+from fieldmouse.storage.log import Log, SupersededFiles, delete_unnamed_files, read_records
 from fieldmouse.types.request import Request, RequestKind
 from fieldmouse.url import Host, host_of
 
@@ -59,39 +59,39 @@ class SiteTable:
         self.dropped = dict(state.dropped)
         for rows in read_sites(directory, state):
             for key, host_count, url_count in rows.tolist():
-                site = self._number(key)
+                site = self._number_of_key(key)
                 self._hosts[site], self._urls[site] = host_count, url_count
-        self._log = Log(directory / _name(state.serial), state.length)
+        self._log = Log(directory / _log_name(state.serial), state.length)
 
     def begin(self) -> None:
         """Cut and delete everything written after the checkpoint."""
-        delete_unnamed(self._directory, "sites-*.log", [_name(self._serial)])
+        delete_unnamed_files(self._directory, "sites-*.log", [_log_name(self._serial)])
         self._log.begin()
 
     def __len__(self) -> int:
         return len(self._keys)
 
-    def _number(self, key: int) -> int:
-        site = self._numbering.find(key)
+    def _number_of_key(self, key: int) -> int:
+        site = self._numbering.find_number(key)
         if site < 0:
-            site = self._numbering.add(key)
+            site = self._numbering.add_number(key)
             self._keys.append(key)
             self._hosts.append(0)
             self._urls.append(0)
         return site
 
-    def _site(self, host: Host) -> int:
+    def _site_number(self, host: Host) -> int:
         """Number of a host's site, or `_EXEMPT`."""
         site = self._cache.get(host)
         if site is None:
             if len(self._cache) >= _CACHED:
                 self._cache.clear()
             name = site_for_limits(host)
-            site = self._number(key_of_site(name, self._seed)) if name else _EXEMPT
+            site = self._number_of_key(key_of_site(name, self._seed)) if name else _EXEMPT
             self._cache[host] = site
         return site
 
-    def admit(self, links: Sequence[Request]) -> list[bool] | None:
+    def admit_urls(self, links: Sequence[Request]) -> list[bool] | None:
         """Decide which of these new URLs may pass; None: all. These are counted, and their hosts added.
 
         A seed always passes: the user asked for it.
@@ -101,17 +101,19 @@ class SiteTable:
         seeds: Counter[Host] | None = None
         for host, urls in Counter(link_hosts).items():
             new = host not in self._known
-            site = self._site(host)
+            site = self._site_number(host)
             if site != _EXEMPT:
                 hosts_there, urls_there = self._hosts[site], self._urls[site]
-                left = self._limits.room(hosts_there, urls_there, new_host=new)
+                left = self._limits.remaining_urls(hosts_there, urls_there, new_host=new)
                 if left is not None and left < urls:
                     if seeds is None:
                         pairs = zip(links, link_hosts, strict=True)
                         seeds = Counter(name for link, name in pairs if link.kind is RequestKind.SEED)
                     room[host] = max(0, left - seeds[host])
                     taken = min(urls, room[host] + seeds[host])
-                    self._drop(self._limits.drop_reason(hosts_there, urls_there + left, new_host=new), urls - taken)
+                    self._count_dropped(
+                        self._limits.drop_reason(hosts_there, urls_there + left, new_host=new), urls - taken
+                    )
                     urls = taken
                     if not urls:
                         continue
@@ -122,16 +124,16 @@ class SiteTable:
                 self._known.get_or_add(host)
         if not room:
             return None
-        return [_passes(link, host, room) for link, host in zip(links, link_hosts, strict=True)]
+        return [_takes_room(link, host, room) for link, host in zip(links, link_hosts, strict=True)]
 
-    def _drop(self, rule: DropRule | None, links: int) -> None:
+    def _count_dropped(self, rule: DropReason | None, links: int) -> None:
         if rule is not None and links:
             self.dropped[rule.value] = self.dropped.get(rule.value, 0) + links
 
     def count_hosts(self, hosts: Iterable[Host]) -> None:
         """Count the hosts of a crawl that was made before sites were counted."""
         for host in hosts:
-            site = self._site(host)
+            site = self._site_number(host)
             if site != _EXEMPT:
                 self._hosts[site] += 1
                 self._changed.add(site)
@@ -141,17 +143,17 @@ class SiteTable:
             self._leftovers.add([self._log.path])
             self._log.close()
             self._serial += 1
-            self._log = Log(self._directory / _name(self._serial))
-            self._write(range(len(self._keys)))
+            self._log = Log(self._directory / _log_name(self._serial))
+            self._write_rows(range(len(self._keys)))
             self._snapshot = self._log.length
         elif self._changed:
-            self._write(sorted(self._changed))
+            self._write_rows(sorted(self._changed))
         self._changed.clear()
         self._leftovers.seal()
         state = SitesState(self._serial, self._log.flush(), self._snapshot, dict(self.dropped))
         return state, [self._log.path]
 
-    def _write(self, sites: Sequence[int]) -> None:
+    def _write_rows(self, sites: Sequence[int]) -> None:
         chosen = np.fromiter(sites, np.intp, len(sites))
         rows = np.empty(chosen.size, _ROW)
         rows["key"] = np.frombuffer(self._keys, np.uint64)[chosen]
@@ -167,7 +169,7 @@ class SiteTable:
         self._log.close()
 
 
-def _passes(link: Request, host: Host, room: dict[Host, int]) -> bool:
+def _takes_room(link: Request, host: Host, room: dict[Host, int]) -> bool:
     left = room.get(host)
     if left is None or link.kind is RequestKind.SEED:
         return True
@@ -194,12 +196,12 @@ def read_sites(directory: Path, state: SitesState) -> Iterator[NDArray[np.void]]
     """Yield the rows of the log up to that state, oldest first; reads only."""
     if not state.length:
         return
-    path = directory / _name(state.serial)
-    for offset, record in records(path, length=state.length):
+    path = directory / _log_name(state.serial)
+    for offset, record in read_records(path, length=state.length):
         if len(record) % _ROW.itemsize:
             raise DamagedFile(path, f"the record at byte {offset} holds no whole rows")
         yield np.frombuffer(record, _ROW)
 
 
-def _name(serial: int) -> str:
+def _log_name(serial: int) -> str:
     return f"sites-{serial}.log"

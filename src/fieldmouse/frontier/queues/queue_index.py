@@ -17,11 +17,11 @@ from typing import Protocol
 
 import msgspec
 
-from fieldmouse.storage.log import Log, SupersededFiles, decode_record, delete_unnamed, records
+from fieldmouse.storage.log import Log, SupersededFiles, decode_record, delete_unnamed_files, read_records
 from fieldmouse.url import Host
 
 
-class Block(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class QueueBlock(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Links of one host in one record of a segment."""
 
     first: int
@@ -36,25 +36,25 @@ class HostQueue:
 
     __slots__ = ("blocks", "dropped_from", "fresh", "gathered", "head", "host", "tail")
 
-    def __init__(self, host: Host, head: int = 0, blocks: Iterable[Block] = ()) -> None:
+    def __init__(self, host: Host, head: int = 0, blocks: Iterable[QueueBlock] = ()) -> None:
         self.host = host
         self.head = head
         self.blocks = deque(blocks)
         # Number of the next link.
         self.tail = self.blocks[-1].first + self.blocks[-1].count if self.blocks else head
         self.gathered: deque[bytes] = deque()
-        self.fresh: list[Block] = []  # blocks that the log does not name yet
+        self.fresh: list[QueueBlock] = []  # blocks that the log does not name yet
         self.dropped_from = -1  # blocks from this link on, which the log names, were replaced; -1: none
 
-    def apply_row(self, row: QueueRow) -> None:
+    def apply_change(self, row: QueueChange) -> None:
         """Apply a row of the log."""
         if row.dropped_from >= 0:
-            self._pop_from(row.dropped_from)
+            self._pop_blocks_from(row.dropped_from)
         self.blocks.extend(row.blocks)
-        self.advance(row.head - self.head)
+        self.advance_head(row.head - self.head)
         self.tail = self.blocks[-1].first + self.blocks[-1].count if self.blocks else row.head
 
-    def _pop_from(self, first: int) -> None:
+    def _pop_blocks_from(self, first: int) -> None:
         while self.blocks and self.blocks[-1].first >= first:
             self.blocks.pop()
 
@@ -62,7 +62,7 @@ class HostQueue:
         self.gathered.append(link)
         self.tail += 1
 
-    def advance(self, count: int) -> list[Block]:
+    def advance_head(self, count: int) -> list[QueueBlock]:
         """Move the head forward by this number of links; returns the blocks that are used up."""
         self.head += count
         spent = []
@@ -70,9 +70,9 @@ class HostQueue:
             spent.append(self.blocks.popleft())
         return spent
 
-    def drop_from(self, first: int) -> None:
+    def drop_blocks_from(self, first: int) -> None:
         """Drop the blocks from link `first` on; they will be written again."""
-        self._pop_from(first)
+        self._pop_blocks_from(first)
         self.fresh = [block for block in self.fresh if block.first < first]
         self.dropped_from = first if self.dropped_from < 0 else min(self.dropped_from, first)
 
@@ -80,20 +80,20 @@ class HostQueue:
         """Log all blocks again, because some in the middle have moved."""
         self.dropped_from, self.fresh = 0, list(self.blocks)
 
-    def take_changes(self) -> QueueRow:
+    def take_changes(self) -> QueueChange:
         """Return the changes that the log does not hold yet, and mark them as logged."""
-        row = QueueRow(self.host, self.head, self.dropped_from, tuple(self.fresh))
+        row = QueueChange(self.host, self.head, self.dropped_from, tuple(self.fresh))
         self.fresh, self.dropped_from = [], -1
         return row
 
 
-class QueueRow(msgspec.Struct, frozen=True, array_like=True):
+class QueueChange(msgspec.Struct, frozen=True, array_like=True):
     """Change of one queue: its head, the blocks dropped from its end, the blocks added."""
 
     host: Host
     head: int
     dropped_from: int  # blocks that start at this link or later were replaced; -1: none
-    blocks: tuple[Block, ...] = ()
+    blocks: tuple[QueueBlock, ...] = ()
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -102,8 +102,8 @@ _SLICE = 10_000  # hosts written into a new log at one checkpoint
 _FEW = 8  # blocks of a queue up to which it is packed
 
 
-_decode = msgspec.msgpack.Decoder(list[QueueRow]).decode
-_unpack = msgspec.msgpack.Decoder(tuple[int, list[Block]]).decode
+_decode = msgspec.msgpack.Decoder(list[QueueChange]).decode
+_unpack = msgspec.msgpack.Decoder(tuple[int, list[QueueBlock]]).decode
 
 
 class HostNumbers(Protocol):
@@ -157,26 +157,26 @@ class PackedQueues:
         else:
             entries[number] = queue
 
-    def apply_row(self, number: int, row: QueueRow) -> None:
+    def apply_change(self, number: int, row: QueueChange) -> None:
         queue = self.get(number, row.host) or HostQueue(row.host, row.head)
-        queue.apply_row(row)
+        queue.apply_change(row)
         self.put(number, queue)
 
-    def peek(self, number: int) -> tuple[int, Iterable[Block]] | None:
+    def head_and_blocks(self, number: int) -> tuple[int, Iterable[QueueBlock]] | None:
         """Return head and blocks of a queue; None if there is none."""
         entry = self._entries[number]
         if isinstance(entry, HostQueue):
             return (entry.head, entry.blocks) if entry.blocks else None
         return None if entry is None else _unpack(entry)
 
-    def blocks(self) -> Iterator[tuple[int, Block]]:
+    def all_blocks(self) -> Iterator[tuple[int, QueueBlock]]:
         """Yield every block of every queue, each with the head of its queue."""
         for number in range(len(self._entries)):
-            if (entry := self.peek(number)) is not None:
+            if (entry := self.head_and_blocks(number)) is not None:
                 for block in entry[1]:
                     yield entry[0], block
 
-    def length(self, number: int) -> int:
+    def queue_length(self, number: int) -> int:
         """Number of links in a host's queue."""
         entry = self._entries[number] if number < len(self._entries) else None
         if isinstance(entry, bytes):
@@ -184,10 +184,10 @@ class PackedQueues:
             return blocks[-1].first + blocks[-1].count - head
         return entry.tail - entry.head if entry else 0
 
-    def lengths(self) -> Iterator[tuple[int, int]]:
+    def queue_lengths(self) -> Iterator[tuple[int, int]]:
         """Yield the number of every host with a queue, and the number of its links."""
         for number in range(len(self._entries)):
-            if length := self.length(number):
+            if length := self.queue_length(number):
                 yield number, length
 
 
@@ -207,9 +207,9 @@ class QueueIndex:
         self._directory, self._numbers = directory, numbers
         self._leftovers = SupersededFiles()
         self.queues = PackedQueues()
-        for row in _rows(directory, state):
-            self.queues.apply_row(numbers.get_or_add_number(row.host), row)
-        self._log = Log(directory / _file(state.serial), state.length)
+        for row in _logged_changes(directory, state):
+            self.queues.apply_change(numbers.get_or_add_number(row.host), row)
+        self._log = Log(directory / _log_name(state.serial), state.length)
         self._snapshot = state.snapshot
         self._serial = state.serial
         self._next: Log | None = None  # the log being rewritten,
@@ -217,34 +217,34 @@ class QueueIndex:
 
     def begin(self) -> None:
         """Cut and delete everything written after the checkpoint."""
-        delete_unnamed(self._directory, "queues-*.log", [_file(self._serial)])
+        delete_unnamed_files(self._directory, "queues-*.log", [_log_name(self._serial)])
         self._log.begin()
 
-    def write(self, rows: Iterable[tuple[int, QueueRow]]) -> None:
+    def log_changes(self, rows: Iterable[tuple[int, QueueChange]]) -> None:
         """Log changes, by host number; `PackedQueues` has them already."""
         numbered = list(rows)
-        _append(self._log, (row for _, row in numbered))
+        _append_in_batches(self._log, (row for _, row in numbered))
         if self._next is not None:
-            _append(self._next, (row for number, row in numbered if number < self._copied))
+            _append_in_batches(self._next, (row for number, row in numbered if number < self._copied))
 
     def seal(self) -> tuple[IndexState, list[Path]]:
         """Write the log to the operating system, after all rows."""
         if self._next is None and self._log.length > _REWRITE_AT + 4 * self._snapshot:
-            self._next, self._copied = Log(self._directory / _file(self._serial + 1)), 0
+            self._next, self._copied = Log(self._directory / _log_name(self._serial + 1)), 0
         if self._next is not None:
-            self._copy(self._next)
+            self._copy_to_new_log(self._next)
         self._leftovers.seal()
         return IndexState(self._serial, self._log.flush(), self._snapshot), [self._log.path]
 
-    def _copy(self, target: Log) -> None:
+    def _copy_to_new_log(self, target: Log) -> None:
         """Copy some more hosts into the new log, and switch to it when it has all."""
         last = min(self._copied + _SLICE, len(self.queues))
-        _append(
+        _append_in_batches(
             target,
             (
-                QueueRow(self._numbers.host_at(number), entry[0], -1, tuple(entry[1]))
+                QueueChange(self._numbers.host_at(number), entry[0], -1, tuple(entry[1]))
                 for number in range(self._copied, last)
-                if (entry := self.queues.peek(number)) is not None
+                if (entry := self.queues.head_and_blocks(number)) is not None
             ),
         )
         self._copied = last
@@ -264,39 +264,39 @@ class QueueIndex:
             self._next.close()
 
 
-def _rows(directory: Path, state: IndexState) -> Iterator[QueueRow]:
-    path = directory / _file(state.serial)
-    for _, record in records(path, length=state.length):
+def _logged_changes(directory: Path, state: IndexState) -> Iterator[QueueChange]:
+    path = directory / _log_name(state.serial)
+    for _, record in read_records(path, length=state.length):
         yield from decode_record(path, _decode, record)
 
 
 def queue_lengths(directory: Path, state: IndexState) -> Iterator[tuple[Host, int]]:
     """Yield every host with a queue at that state, and the number of its links; reads only."""
-    shelf, numbers = read_index(directory, state)
-    return ((numbers.host_at(number), length) for number, length in shelf.lengths())
+    shelf, numbers = read_all_queues(directory, state)
+    return ((numbers.host_at(number), length) for number, length in shelf.queue_lengths())
 
 
-def read_index(directory: Path, state: IndexState) -> tuple[PackedQueues, MemoryHostNumbers]:
+def read_all_queues(directory: Path, state: IndexState) -> tuple[PackedQueues, MemoryHostNumbers]:
     """Read every queue at that state, with fresh host numbers; reads only."""
     shelf, numbers = PackedQueues(), MemoryHostNumbers()
-    for row in _rows(directory, state):
-        shelf.apply_row(numbers.get_or_add_number(row.host), row)
+    for row in _logged_changes(directory, state):
+        shelf.apply_change(numbers.get_or_add_number(row.host), row)
     return shelf, numbers
 
 
 def read_queue(directory: Path, state: IndexState, host: Host) -> HostQueue:
     """Read one host's queue at that state; reads only."""
     queue = HostQueue(host)
-    for row in _rows(directory, state):
+    for row in _logged_changes(directory, state):
         if row.host == host:
-            queue.apply_row(row)
+            queue.apply_change(row)
     return queue
 
 
-def _append(log: Log, rows: Iterator[QueueRow]) -> None:
+def _append_in_batches(log: Log, rows: Iterator[QueueChange]) -> None:
     while part := list(islice(rows, 512)):
         log.append(_encode(part))
 
 
-def _file(serial: int) -> str:
+def _log_name(serial: int) -> str:
     return f"queues-{serial}.log"

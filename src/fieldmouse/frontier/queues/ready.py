@@ -15,7 +15,14 @@ from pathlib import Path
 import msgspec
 
 from fieldmouse.errors import DamagedFile
-from fieldmouse.storage.log import Log, SupersededFiles, decode_record, delete_unnamed, records, required_size
+from fieldmouse.storage.log import (
+    Log,
+    SupersededFiles,
+    decode_record,
+    delete_unnamed_files,
+    read_records,
+    required_size,
+)
 from fieldmouse.url import Host
 
 #: A host, and an encoded link of it.
@@ -54,13 +61,13 @@ class ReadyQueue:
         self._leftovers = SupersededFiles()
         self._count = state.count
         self._lengths = dict(zip(range(state.first, state.last), state.lengths, strict=False))
-        self._writing = Log(directory / _name(state.last), state.length)
-        self._reading = self._writing if state.first == state.last else self._reopen(state.first)
+        self._writing = Log(directory / _segment_name(state.last), state.length)
+        self._reading = self._writing if state.first == state.last else self._open_segment(state.first)
         for number in range(state.first + 1, state.last):
-            self._reopen(number).close()  # all of them must exist
+            self._open_segment(number).close()  # all of them must exist
         self._written: list[Path] = [self._writing.path]
         if state.taken:
-            if not self._next_record() or len(self._head) < state.taken:
+            if not self._read_next_record() or len(self._head) < state.taken:
                 raise DamagedFile(self._reading.path, f"the record at byte {state.offset} holds too little")
             for _ in range(state.taken):
                 self._head.popleft()
@@ -68,15 +75,15 @@ class ReadyQueue:
 
     def begin(self) -> None:
         """Cut and delete everything written after the checkpoint."""
-        delete_unnamed(self._directory, "ready-*.log", map(_name, range(self._first, self._last + 1)))
+        delete_unnamed_files(self._directory, "ready-*.log", map(_segment_name, range(self._first, self._last + 1)))
         self._writing.begin()
 
-    def _reopen(self, number: int) -> Log:
-        path = self._directory / _name(number)
-        return Log(path, self._reopened_length(number))
+    def _open_segment(self, number: int) -> Log:
+        path = self._directory / _segment_name(number)
+        return Log(path, self._segment_length(number))
 
-    def _reopened_length(self, number: int) -> int:
-        return self._lengths.get(number) or required_size(self._directory / _name(number))
+    def _segment_length(self, number: int) -> int:
+        return self._lengths.get(number) or required_size(self._directory / _segment_name(number))
 
     def __len__(self) -> int:
         return self._count
@@ -86,11 +93,11 @@ class ReadyQueue:
         self._tail.extend(items)
         self._count += len(self._tail) - before
         if len(self._tail) > _IN_MEMORY:
-            self._spill()
+            self._write_tail()
 
     def pop(self) -> ReadyItem | None:
         """Remove and return the oldest item; None when there is none."""
-        if not self._head and not self._next_record():
+        if not self._head and not self._read_next_record():
             if not self._tail:
                 return None
             self._count -= 1
@@ -99,7 +106,7 @@ class ReadyQueue:
         self._taken += 1
         return self._head.popleft()
 
-    def _next_record(self) -> bool:
+    def _read_next_record(self) -> bool:
         """Read the next record into the head; False when all records are read."""
         while self._next_offset >= self._reading.length:
             if self._first == self._last:
@@ -110,14 +117,14 @@ class ReadyQueue:
             self._lengths.pop(self._first, None)
             self._first += 1
             self._offset = self._next_offset = self._taken = 0
-            self._reading = self._writing if self._first == self._last else self._reopen(self._first)
+            self._reading = self._writing if self._first == self._last else self._open_segment(self._first)
         self._offset, self._taken = self._next_offset, 0
         record = self._reading.read(self._offset)
         self._next_offset = self._offset + 8 + len(record)
         self._head.extend(decode_record(self._reading.path, _decode, record))
         return True
 
-    def _spill(self) -> None:
+    def _write_tail(self) -> None:
         while self._tail:
             some = [self._tail.popleft() for _ in range(min(_RECORD, len(self._tail)))]
             self._writing.append(_encode(some))
@@ -126,16 +133,16 @@ class ReadyQueue:
             if self._writing is not self._reading:
                 self._writing.close()
             self._last += 1
-            self._writing = Log(self._directory / _name(self._last))
+            self._writing = Log(self._directory / _segment_name(self._last))
             self._written.append(self._writing.path)
 
     def seal(self) -> tuple[ReadyState, list[Path]]:
-        self._spill()
+        self._write_tail()
         self._writing.flush()
         self._leftovers.seal()
         if self._taken and not self._head:  # so that a state never points at an exhausted record
             self._offset, self._taken = self._next_offset, 0
-        lengths = tuple(self._reopened_length(number) for number in range(self._first, self._last))
+        lengths = tuple(self._segment_length(number) for number in range(self._first, self._last))
         state = ReadyState(
             self._first, self._offset, self._taken, self._last, self._writing.length, self._count, lengths
         )
@@ -150,18 +157,18 @@ class ReadyQueue:
         self._reading.close()
 
 
-def _name(number: int) -> str:
+def _segment_name(number: int) -> str:
     return f"ready-{number}.log"
 
 
-def waiting_items(directory: Path, state: ReadyState) -> Iterable[ReadyItem]:
+def read_ready_items(directory: Path, state: ReadyState) -> Iterable[ReadyItem]:
     """Yield all items of the queue at that state, oldest first; reads only, for readers beside a crawl."""
     start, skip = state.offset, state.taken
     lengths = dict(zip(range(state.first, state.last), state.lengths, strict=False)) | {state.last: state.length}
     for number in range(state.first, state.last + 1):
-        path = directory / _name(number)
+        path = directory / _segment_name(number)
         length = lengths[number] if number in lengths else required_size(path)
-        for _, record in records(path, start=start, length=length):
+        for _, record in read_records(path, start=start, length=length):
             yield from decode_record(path, _decode, record)[skip:]
             skip = 0
         start = 0

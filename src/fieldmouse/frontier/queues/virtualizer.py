@@ -21,15 +21,22 @@ import msgspec
 
 from fieldmouse.errors import DamagedFile
 from fieldmouse.frontier.queues.queue_index import (
-    Block,
     HostNumbers,
     HostQueue,
     IndexState,
     MemoryHostNumbers,
+    QueueBlock,
     QueueIndex,
     read_queue,
 )
-from fieldmouse.storage.log import Log, SupersededFiles, decode_record, delete_unnamed, records, required_size
+from fieldmouse.storage.log import (
+    Log,
+    SupersededFiles,
+    decode_record,
+    delete_unnamed_files,
+    read_records,
+    required_size,
+)
 from fieldmouse.url import Host
 
 _BLOCK = 256  # links
@@ -71,15 +78,15 @@ class Virtualizer:
         self._last = state.segments[-1]
         self._segments: dict[int, Log] = {}
         for place, number in enumerate(state.segments[:-1]):
-            path = directory / segment_file(number)
+            path = directory / segment_name(number)
             self._segments[number] = Log(path, state.lengths[place] if state.lengths else required_size(path))
-        self._segments[self._last] = Log(directory / segment_file(self._last), state.length)
+        self._segments[self._last] = Log(directory / segment_name(self._last), state.length)
         self._live = dict.fromkeys(state.segments, 0)  # bytes of blocks not completely taken, by segment
         self._count = 0
-        for head, block in self._shelf.blocks():
+        for head, block in self._shelf.all_blocks():
             segment = self._segments.get(block.segment)
             if segment is None or block.offset + block.size > segment.length:
-                raise DamagedFile(directory / segment_file(block.segment), "it is shorter than a queue says")
+                raise DamagedFile(directory / segment_name(block.segment), "it is shorter than a queue says")
             self._live[block.segment] += block.size
             self._count += block.count - max(0, head - block.first)
         self._gathered = 0
@@ -90,7 +97,7 @@ class Virtualizer:
     def begin(self) -> None:
         """Cut and delete everything written after the checkpoint."""
         self._index.begin()
-        delete_unnamed(self._directory, "links-*.log", map(segment_file, self._segments))
+        delete_unnamed_files(self._directory, "links-*.log", map(segment_name, self._segments))
         for segment in self._segments.values():
             segment.begin()
 
@@ -99,15 +106,15 @@ class Virtualizer:
 
     def append(self, host: Host, link: bytes) -> None:
         number = self._numbers.get_or_add_number(host)
-        queue = self._changed.get(number) or self._open(number, host)
+        queue = self._changed.get(number) or self._get_or_create(number, host)
         queue.append(link)
         self._count += 1
         self._gathered += 1
         if self._gathered >= _GATHERED:
             for changed in self._changed.values():
-                self._spill(changed)
+                self._write_gathered(changed)
 
-    def _open(self, number: int, host: Host) -> HostQueue:
+    def _get_or_create(self, number: int, host: Host) -> HostQueue:
         """Return the host's queue for changes."""
         queue = self._shelf.get(number, host)
         if queue is None:
@@ -116,63 +123,63 @@ class Virtualizer:
         self._changed[number] = queue
         return queue
 
-    def take(self, host: Host, most: int) -> list[bytes]:
+    def take_links(self, host: Host, most: int) -> list[bytes]:
         number = self._numbers.get_or_add_number(host)
-        queue = self._changed.get(number) or self._open(number, host)
+        queue = self._changed.get(number) or self._get_or_create(number, host)
         links: list[bytes] = []
         for block in queue.blocks:  # all are read before anything is taken: a damaged block must lose nothing
             if len(links) >= most:
                 break
             start = max(0, queue.head - block.first)
-            links += self._read(block)[start : start + most - len(links)]
-        for block in queue.advance(len(links)):
+            links += self._read_block(block)[start : start + most - len(links)]
+        for block in queue.advance_head(len(links)):
             self._live[block.segment] -= block.size
         gathered = queue.gathered
         if gathered and len(links) < most:
             from_memory = [gathered.popleft() for _ in range(min(most - len(links), len(gathered)))]
             links += from_memory
-            queue.advance(len(from_memory))
+            queue.advance_head(len(from_memory))
             self._gathered -= len(from_memory)
         self._count -= len(links)
         return links
 
-    def count(self, host: Host) -> int:
+    def count_links(self, host: Host) -> int:
         number = self._numbers.get_or_add_number(host)
         queue = self._changed.get(number)
-        return queue.tail - queue.head if queue else self._shelf.length(number)
+        return queue.tail - queue.head if queue else self._shelf.queue_length(number)
 
-    def hosts(self) -> Iterator[tuple[Host, int]]:
-        return ((self._numbers.host_at(number), length) for number, length in self._shelf.lengths())
+    def queued_hosts(self) -> Iterator[tuple[Host, int]]:
+        return ((self._numbers.host_at(number), length) for number, length in self._shelf.queue_lengths())
 
-    def _read(self, block: Block) -> list[bytes]:
+    def _read_block(self, block: QueueBlock) -> list[bytes]:
         self.reads += 1
         segment = self._segments[block.segment]
         return decode_record(segment.path, _decode, segment.read(block.offset))[2]
 
-    def _spill(self, queue: HostQueue) -> None:
+    def _write_gathered(self, queue: HostQueue) -> None:
         """Write the collected links as blocks."""
         gathered = queue.gathered
         first = queue.tail - len(gathered)
         while gathered:
             batch = [gathered.popleft() for _ in range(min(_BLOCK, len(gathered)))]
             self._gathered -= len(batch)
-            block = self._write(queue.host, first, batch)
+            block = self._write_block(queue.host, first, batch)
             queue.blocks.append(block)
             queue.fresh.append(block)
             first += len(batch)
 
-    def _write(self, host: Host, first: int, links: list[bytes]) -> Block:
+    def _write_block(self, host: Host, first: int, links: list[bytes]) -> QueueBlock:
         segment = self._segments[self._last]
         if segment.length >= self._segment_size:
             segment.flush()
             self._last += 1
-            segment = self._segments[self._last] = Log(self._directory / segment_file(self._last))
+            segment = self._segments[self._last] = Log(self._directory / segment_name(self._last))
             self._live[self._last] = 0
             self._written.append(segment.path)
         offset = segment.append(_encode((host, first, links)))
         size = segment.length - offset
         self._live[self._last] += size
-        return Block(first, len(links), self._last, offset, size)
+        return QueueBlock(first, len(links), self._last, offset, size)
 
     def _join_small_blocks(self, queue: HostQueue) -> None:
         """Take small blocks at the end of a queue back into memory, to write them as one."""
@@ -182,57 +189,57 @@ class Virtualizer:
         small = list(islice(queue.blocks, tail, None))
         if len(small) < _FEW:
             return
-        links = [link for block in small for link in self._read(block)]
+        links = [link for block in small for link in self._read_block(block)]
         for block in small:
             self._live[block.segment] -= block.size
-        queue.drop_from(small[0].first)
+        queue.drop_blocks_from(small[0].first)
         queue.gathered.extendleft(reversed(links))
         self._gathered += len(links)
 
     def _delete_dead_segments(self) -> None:
         """Delete segments without links; move the last links out of one that is mostly dead."""
         for number in [n for n, live in self._live.items() if live == 0 and n != self._last]:
-            self._drop(number)
+            self._drop_segment(number)
         for number, live in self._live.items():
             if number != self._last and live < self._segments[number].length // 4:
-                self._move_links_out(number)
+                self._compact_segment(number)
                 return
 
-    def _drop(self, number: int) -> None:
+    def _drop_segment(self, number: int) -> None:
         segment = self._segments.pop(number)
         del self._live[number]
         segment.close()
         self._leftovers.add([segment.path])
 
-    def _move_links_out(self, number: int) -> None:
+    def _compact_segment(self, number: int) -> None:
         places: dict[int, dict[int, int]] = {}  # of the blocks still in use, by offset
         segment = self._segments[number]
-        for offset, record in records(segment.path, length=segment.length):
+        for offset, record in read_records(segment.path, length=segment.length):
             host, first, links = decode_record(segment.path, _decode, record)
             owner = self._numbers.get_or_add_number(host)
             if owner not in places:
-                entry = self._shelf.peek(owner) if owner < len(self._shelf) else None
+                entry = self._shelf.head_and_blocks(owner) if owner < len(self._shelf) else None
                 blocks = enumerate(entry[1] if entry else ())
                 places[owner] = {block.offset: place for place, block in blocks if block.segment == number}
             place = places[owner].get(offset)
             if place is not None:
-                queue = self._changed.get(owner) or self._open(owner, host)
-                queue.blocks[place] = self._write(host, first, links)
+                queue = self._changed.get(owner) or self._get_or_create(owner, host)
+                queue.blocks[place] = self._write_block(host, first, links)
         for owner in [owner for owner, moved in places.items() if moved]:
             self._changed[owner].log_all_blocks()
-        self._drop(number)
+        self._drop_segment(number)
 
     def seal(self) -> tuple[VirtualizerState, list[Path]]:
         for queue in self._changed.values():
             self._join_small_blocks(queue)
-            self._spill(queue)
+            self._write_gathered(queue)
         self._delete_dead_segments()
         rows = []
         for number, queue in self._changed.items():
             rows.append((number, queue.take_changes()))
             self._shelf.put(number, queue if queue.tail > queue.head else None)
         self._changed.clear()
-        self._index.write(rows)
+        self._index.log_changes(rows)
         self._segments[self._last].flush()
         index, unsynced = self._index.seal()
         self._leftovers.seal()
@@ -252,17 +259,17 @@ class Virtualizer:
             segment.close()
 
 
-def segment_file(number: int) -> str:
+def segment_name(number: int) -> str:
     return f"links-{number}.log"
 
 
-def queued_links(directory: Path, state: VirtualizerState, host: Host) -> Iterator[bytes]:
+def read_queued_links(directory: Path, state: VirtualizerState, host: Host) -> Iterator[bytes]:
     """Yield the links of a host's queue at that state, oldest first; reads only."""
     queue = read_queue(directory, state.index, host)
     for block in queue.blocks:
-        path = directory / segment_file(block.segment)
+        path = directory / segment_name(block.segment)
         end = block.offset + block.size
-        for _, record in records(path, start=block.offset, length=end):
+        for _, record in read_records(path, start=block.offset, length=end):
             yield from decode_record(path, _decode, record)[2][max(0, queue.head - block.first) :]
 
 
@@ -274,12 +281,12 @@ class HostQueues(Protocol):
 
     def append(self, host: Host, link: bytes) -> None: ...
 
-    def take(self, host: Host, most: int) -> list[bytes]:
+    def take_links(self, host: Host, most: int) -> list[bytes]:
         """Remove and return the oldest links of the host, at most `most`; at least one if there is any."""
 
-    def count(self, host: Host) -> int: ...
+    def count_links(self, host: Host) -> int: ...
 
-    def hosts(self) -> Iterator[tuple[Host, int]]:
+    def queued_hosts(self) -> Iterator[tuple[Host, int]]:
         """Every host with links, and the number of its links."""
 
 
@@ -297,7 +304,7 @@ class MemoryHostQueues:
         self._queues.setdefault(host, deque()).append(link)
         self._count += 1
 
-    def take(self, host: Host, most: int) -> list[bytes]:
+    def take_links(self, host: Host, most: int) -> list[bytes]:
         queue = self._queues.get(host)
         if queue is None:
             return []
@@ -307,8 +314,8 @@ class MemoryHostQueues:
         self._count -= len(links)
         return links
 
-    def count(self, host: Host) -> int:
+    def count_links(self, host: Host) -> int:
         return len(self._queues.get(host, ()))
 
-    def hosts(self) -> Iterator[tuple[Host, int]]:
+    def queued_hosts(self) -> Iterator[tuple[Host, int]]:
         return ((host, len(queue)) for host, queue in self._queues.items())

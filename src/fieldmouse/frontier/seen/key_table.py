@@ -36,15 +36,15 @@ class KeyTable:
 
     def __init__(self) -> None:
         self.count = 0
-        self._grow_to(_SMALLEST)
+        self._allocate(_SMALLEST)
 
-    def _grow_to(self, bits: int) -> None:
+    def _allocate(self, bits: int) -> None:
         self._bits = bits
         self._slots: Keys = np.zeros(1 << bits, np.uint64)
         self._shift = np.uint64(64 - bits)
         self._last = np.intp((1 << bits) - 1)
 
-    def has(self, keys: Keys) -> Marks:
+    def contains_each(self, keys: Keys) -> Marks:
         """For each key, whether it is in the table."""
         slots = (keys >> self._shift).astype(np.intp)
         there = self._slots[slots]
@@ -58,15 +58,15 @@ class KeyTable:
             onward = onward[~hit & (there != 0)]
         return found
 
-    def add(self, keys: Keys) -> None:
+    def add_new(self, keys: Keys) -> None:
         """Add keys that are all different and not yet in the table."""
         self.count += keys.size
         bits = self._bits
         while self.count > 1 << (bits - 1):
             bits += 1
         if bits > self._bits:
-            kept = self.sorted()
-            self._grow_to(bits)
+            kept = self.sorted_keys()
+            self._allocate(bits)
             self._insert(kept)
         self._insert(keys)
 
@@ -80,7 +80,7 @@ class KeyTable:
             keys = keys[homeless]
             slots = (slots[homeless] + 1) & self._last
 
-    def sorted(self) -> Keys:
+    def sorted_keys(self) -> Keys:
         kept: Keys = self._slots[self._slots != 0]
         kept.sort()
         return kept
@@ -121,9 +121,9 @@ class KeyNumbering:
 
     def __init__(self) -> None:
         self._count = 0
-        self._grow_to(_SMALLEST_BITS)
+        self._allocate(_SMALLEST_BITS)
 
-    def _grow_to(self, bits: int) -> None:
+    def _allocate(self, bits: int) -> None:
         self._keys: NDArray[np.uint64] = np.zeros(1 << bits, np.uint64)  # 0 marks an empty slot
         self._numbers: NDArray[np.uint32] = np.zeros(1 << bits, np.uint32)
         # A view of an array is read five times as fast as the array, one item at a time.
@@ -134,7 +134,7 @@ class KeyNumbering:
     def __len__(self) -> int:
         return self._count
 
-    def find(self, key: int) -> int:
+    def find_number(self, key: int) -> int:
         """Return a number of this key, or -1 if it has none."""
         key_at, last = self._key_at, self._last
         key = key or 1
@@ -145,7 +145,7 @@ class KeyNumbering:
             slot = (slot + 1) & last
         return -1
 
-    def find_all(self, key: int) -> Iterator[int]:
+    def find_numbers(self, key: int) -> Iterator[int]:
         """Yield every number of this key: more than one if different things have the same hash."""
         key = key or 1
         slot = key >> self._shift
@@ -154,10 +154,10 @@ class KeyNumbering:
                 yield self._number_at[slot]
             slot = (slot + 1) & self._last
 
-    def add(self, key: int) -> int:
+    def add_number(self, key: int) -> int:
         """Give the key a new number, whether or not it has one."""
         if self._count >= self._most:
-            self._grow()
+            self._double()
         key = key or 1
         slot = key >> self._shift
         while self._key_at[slot]:
@@ -166,10 +166,10 @@ class KeyNumbering:
         self._count += 1
         return self._count - 1
 
-    def _grow(self) -> None:
+    def _double(self) -> None:
         used = self._keys != 0
         keys, numbers = self._keys[used], self._numbers[used]
-        self._grow_to(self._bits + 1)
+        self._allocate(self._bits + 1)
         slots = (keys >> np.uint64(self._shift)).astype(np.intp)
         while keys.size:
             free = self._keys[slots] == 0

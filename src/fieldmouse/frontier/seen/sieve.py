@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 
 from fieldmouse.errors import DamagedFile, MissingFile
 from fieldmouse.frontier.seen.key_table import Keys, KeyTable
-from fieldmouse.frontier.seen.sorted_runs import Run, RunWriter, merge
-from fieldmouse.storage.log import Log, SupersededFiles, delete_unnamed, records
+from fieldmouse.frontier.seen.sorted_runs import RunWriter, SortedRun, merge_runs
+from fieldmouse.storage.log import Log, SupersededFiles, delete_unnamed_files, read_records
 
 T = TypeVar("T")
 
@@ -48,7 +48,7 @@ class SieveState(msgspec.Struct, frozen=True, array_like=True):
     length: int = -1  # bytes of the log; -1 in a crawl of format 1, whose files have no checksums
 
     @property
-    def raw(self) -> bool:
+    def has_no_checksums(self) -> bool:
         return self.length < 0 and (self.seen > 0 or bool(self.runs))
 
     @property
@@ -66,18 +66,18 @@ class DiskSieve(Generic[T]):
         self._keys: list[int] = []
         self._items: list[T] = []
         self._cache: Keys = np.zeros(_CACHE, np.uint64)
-        self._raw, self._begun = state.raw, False
-        self._runs = [Run(directory / name, raw=state.raw) for name in state.runs]
+        self._raw, self._begun = state.has_no_checksums, False
+        self._runs = [SortedRun(directory / name, raw=state.has_no_checksums) for name in state.runs]
         self._serial = state.serial
         self._leftovers = SupersededFiles()
         self._merge: Iterator[int] | None = None
-        self._merging: list[Run] = []
+        self._merging: list[SortedRun] = []
         self._merged: RunWriter | None = None
         self._credit = 0
         self._unsynced: list[Path] = []
         self._table = KeyTable()
         for keys in logged_keys(directory, state):
-            self._table.add(keys)
+            self._table.add_new(keys)
         self._log = Log(directory / state.log, state.log_bytes)
         self._logged = state.logged
         self.seen = state.seen
@@ -89,8 +89,8 @@ class DiskSieve(Generic[T]):
         if self._begun:
             return
         self._begun = True
-        delete_unnamed(self._directory, "keys-*.log", [self._log.path.name])
-        delete_unnamed(self._directory, "run-*.keys", [run.path.name for run in self._runs])
+        delete_unnamed_files(self._directory, "keys-*.log", [self._log.path.name])
+        delete_unnamed_files(self._directory, "run-*.keys", [run.path.name for run in self._runs])
         if self._raw:
             self._rewrite_with_checksums()
         self._log.begin()
@@ -100,18 +100,18 @@ class DiskSieve(Generic[T]):
         """Rewrite everything with checksums; the old files stay until a checkpoint names the new ones."""
         self._leftovers.add([*(run.path for run in self._runs), self._log.path])
         self._log.close()
-        self._runs = [Run.write(self._next_path("run-{}.keys"), run) for run in self._runs]
+        self._runs = [SortedRun.write(self._next_path("run-{}.keys"), run) for run in self._runs]
         self._unsynced += [run.path for run in self._runs]
         self._log = Log(self._next_path("keys-{}.log"))
         if self._logged:
-            self._log.append(self._table.sorted().tobytes())
+            self._log.append(self._table.sorted_keys().tobytes())
 
     @property
-    def pending(self) -> int:
+    def pending_offers(self) -> int:
         return len(self._keys)
 
     @property
-    def runs(self) -> int:
+    def run_count(self) -> int:
         return len(self._runs)
 
     def offer(self, keys: Sequence[int], items: Sequence[T]) -> None:
@@ -143,23 +143,23 @@ class DiskSieve(Generic[T]):
             keys = keys[kept]
             new = [item for item, may in zip(new, passed, strict=True) if may]
         if keys.size:
-            self._remember(keys)
+            self._store_new_keys(keys)
         return new
 
-    def learn(self, keys: Keys) -> Keys:
+    def add_known(self, keys: Keys) -> Keys:
         """Remember keys that were accepted elsewhere; returns those that were not known here."""
         assert not self._keys, "sift before learning"
         new, _ = self._unknown_keys(keys.copy())
         if new.size:
-            self._remember(new)
+            self._store_new_keys(new)
         return new
 
-    def has(self, keys: Sequence[int]) -> list[bool]:
+    def contains_each(self, keys: Sequence[int]) -> list[bool]:
         """Whether each of these keys was accepted or learned."""
         wanted, places = np.unique(np.array([key or 1 for key in keys], np.uint64), return_inverse=True)
-        is_known = self._table.has(wanted)
+        is_known = self._table.contains_each(wanted)
         for run in self._runs:
-            is_known |= run.has(wanted)
+            is_known |= run.contains_each(wanted)
         return [bool(flag) for flag in is_known[places]]
 
     def _unknown_keys(self, keys: Keys) -> tuple[Keys, NDArray[np.intp]]:
@@ -177,18 +177,18 @@ class DiskSieve(Generic[T]):
         keys, first, slots = keys[unknown], first[unknown], slots[unknown]
         self._cache[slots] = keys
         if keys.size and self._table.count:
-            unknown = ~self._table.has(keys)
+            unknown = ~self._table.contains_each(keys)
             keys, first = keys[unknown], first[unknown]
         for run in self._runs:
             if not keys.size:
                 break
-            unknown = ~run.has(keys)
+            unknown = ~run.contains_each(keys)
             keys, first = keys[unknown], first[unknown]
         return keys, first
 
-    def _remember(self, keys: Keys) -> None:
+    def _store_new_keys(self, keys: Keys) -> None:
         self.begin()
-        self._table.add(keys)
+        self._table.add_new(keys)
         self._log.append(keys.tobytes())
         self._logged += keys.size
         self.seen += keys.size
@@ -197,7 +197,7 @@ class DiskSieve(Generic[T]):
         self._continue_merge(keys.size)
 
     def _write_run(self) -> None:
-        run = Run.write(self._next_path("run-{}.keys"), [self._table.sorted()])
+        run = SortedRun.write(self._next_path("run-{}.keys"), [self._table.sorted_keys()])
         self._runs.append(run)
         self._leftovers.add([self._log.path])
         self._log.close()
@@ -233,7 +233,7 @@ class DiskSieve(Generic[T]):
             if len(large) < 2 * len(small):
                 self._merging = [small, large]
                 self._merged = RunWriter(self._next_path("run-{}.keys"))
-                self._merge = merge(self._merging, self._merged, _MERGE_CHUNK)
+                self._merge = merge_runs(self._merging, self._merged, _MERGE_CHUNK)
                 return
 
     def _next_path(self, pattern: str) -> Path:
@@ -257,20 +257,20 @@ class DiskSieve(Generic[T]):
     def close(self) -> None:
         self._log.close()
         if self._merged is not None:
-            self._merged.close()
+            self._merged.abort()
 
 
 def has_key(directory: Path, state: SieveState, key: int) -> bool:
     """Whether `key` had been seen at that state; reads only, for readers beside a crawl."""
     wanted = np.array([key or 1], np.uint64)
     return any(bool((keys == wanted[0]).any()) for keys in logged_keys(directory, state)) or any(
-        bool(run.has(wanted)[0]) for run in open_runs(directory, state)
+        bool(run.contains_each(wanted)[0]) for run in open_runs(directory, state)
     )
 
 
-def open_runs(directory: Path, state: SieveState) -> Iterator[Run]:
+def open_runs(directory: Path, state: SieveState) -> Iterator[SortedRun]:
     """Open every run, checking that it is complete; reads only."""
-    return (Run(directory / name, raw=state.raw) for name in state.runs)
+    return (SortedRun(directory / name, raw=state.has_no_checksums) for name in state.runs)
 
 
 def logged_keys(directory: Path, state: SieveState) -> Iterator[Keys]:
@@ -278,7 +278,7 @@ def logged_keys(directory: Path, state: SieveState) -> Iterator[Keys]:
     path = directory / state.log
     if not state.logged:
         return
-    if state.raw:
+    if state.has_no_checksums:
         try:
             keys = np.fromfile(path, np.uint64, state.logged)
         except FileNotFoundError:
@@ -287,7 +287,7 @@ def logged_keys(directory: Path, state: SieveState) -> Iterator[Keys]:
         yield keys
     else:
         count = 0
-        for offset, record in records(path, length=state.length):
+        for offset, record in read_records(path, length=state.length):
             if len(record) % 8:
                 raise DamagedFile(path, f"the record at byte {offset} holds no keys")
             keys = np.frombuffer(record, np.uint64)

@@ -51,19 +51,19 @@ class RunWriter:
             self._file.write(block.data)
             self._entries.append(_ENTRY.pack(block.size, xxh3_64_intdigest(block.data)))
 
-    def finish(self) -> Run:
+    def finish(self) -> SortedRun:
         entries = b"".join(self._entries)
         check = xxh3_64_intdigest(entries, self._count)
         self._file.write(entries + _TRAILER.pack(_MARK, self._count, len(self._entries), check))
         self._file.close()
-        return Run(self._path, fences=np.concatenate(self._fences))
+        return SortedRun(self._path, fences=np.concatenate(self._fences))
 
-    def close(self) -> None:
+    def abort(self) -> None:
         """Close without finishing the run."""
         self._file.close()
 
 
-class Run:
+class SortedRun:
     """Sorted file of different keys, never changed after it was written."""
 
     def __init__(self, path: Path, *, raw: bool = False, fences: Keys | None = None):
@@ -82,7 +82,7 @@ class Run:
         blocks = [] if raw else self._read_trailer(size)
         count = size // 8 if raw else sum(keys for keys, _ in blocks)
         self._keys: Keys = np.frombuffer(self._map, np.uint64, count)
-        self._fences: Keys = self._read_through(blocks) if fences is None else fences
+        self._fences: Keys = self._check_blocks(blocks) if fences is None else fences
 
     def _read_trailer(self, size: int) -> list[tuple[int, int]]:
         """Read the number of keys and the checksum of every block."""
@@ -96,11 +96,11 @@ class Run:
                     return rows
         raise DamagedFile(self.path, "it does not end as a run of keys does")
 
-    def _read_through(self, blocks: list[tuple[int, int]]) -> Keys:
+    def _check_blocks(self, blocks: list[tuple[int, int]]) -> Keys:
         """Return the first key of each page, and check every block by its checksum."""
         fences = []
         at, before = 0, -1
-        for count, check in blocks or _evenly(self._keys.size):
+        for count, check in blocks or _blocks_without_checksums(self._keys.size):
             keys = self._keys[at : at + count]
             if check >= 0:
                 whole = xxh3_64_intdigest(keys.data) == check
@@ -116,7 +116,7 @@ class Run:
         return np.concatenate(fences)
 
     @classmethod
-    def write(cls, path: Path, stretches: Iterable[Keys]) -> Run:
+    def write(cls, path: Path, stretches: Iterable[Keys]) -> SortedRun:
         """Write a new run of sorted keys."""
         writer = RunWriter(path)
         for keys in stretches:
@@ -132,16 +132,16 @@ class Run:
     def __len__(self) -> int:
         return int(self._keys.size)
 
-    def has(self, keys: Keys) -> Marks:
+    def contains_each(self, keys: Keys) -> Marks:
         """For each of the sorted keys, whether it is in the run."""
         if keys.size * _DENSE > self._keys.size:
-            return self._has_dense(keys)
+            return self._search_dense(keys)
         if keys.size <= _SPARSE:
-            return self._has_sparse(keys)
+            return self._search_sparse(keys)
         parts = range(0, keys.size, _SPARSE)
-        return np.concatenate([self._has_sparse(keys[at : at + _SPARSE]) for at in parts])
+        return np.concatenate([self._search_sparse(keys[at : at + _SPARSE]) for at in parts])
 
-    def _has_sparse(self, keys: Keys) -> Marks:
+    def _search_sparse(self, keys: Keys) -> Marks:
         """Search many pages with few keys in each: all binary searches advance together."""
         pages = self._fences.searchsorted(keys, "right") - 1
         low = np.maximum(pages, 0) * _PAGE
@@ -156,7 +156,7 @@ class Run:
             self.release_pages()
         return found
 
-    def _has_dense(self, keys: Keys) -> Marks:
+    def _search_dense(self, keys: Keys) -> Marks:
         """Search few pages per key: one section of the run after the other, small enough for the cache."""
         found: Marks = np.zeros(keys.size, np.bool_)
         bounds = self._fences[:: _WINDOW // _PAGE]
@@ -177,23 +177,23 @@ class Run:
             self.release_pages()
         return found
 
-    def position(self, key: np.uint64) -> int:
+    def count_smaller(self, key: np.uint64) -> int:
         """Number of keys of the run that are smaller than `key`."""
         page = max(0, int(self._fences.searchsorted(key)) - 1)
         stretch = self._keys[page * _PAGE : (page + 1) * _PAGE]
         return page * _PAGE + int(stretch.searchsorted(key))
 
-    def fence(self, page: int) -> np.uint64:
+    def first_key_of_page(self, page: int) -> np.uint64:
         return np.uint64(self._fences[page])
 
-    def slice(self, start: int, end: int) -> Keys:
+    def keys_between(self, start: int, end: int) -> Keys:
         return self._keys[start:end]
 
     def release_pages(self) -> None:
         self._map.madvise(mmap.MADV_DONTNEED)
 
 
-def merge(runs: list[Run], writer: RunWriter, chunk: int = 1 << 16) -> Iterator[int]:
+def merge_runs(runs: list[SortedRun], writer: RunWriter, chunk: int = 1 << 16) -> Iterator[int]:
     """Write the keys of all `runs` in order, about `chunk` at a time.
 
     Yields the number of keys written after each chunk, so that the caller decides
@@ -205,8 +205,8 @@ def merge(runs: list[Run], writer: RunWriter, chunk: int = 1 << 16) -> Iterator[
     done = [0] * len(runs)
     for page in range(stride, len(longest) // _PAGE + stride + 1, stride):
         at_end = page * _PAGE >= len(longest)
-        upto = [len(run) if at_end else run.position(longest.fence(page)) for run in runs]
-        parts = [run.slice(a, b) for run, a, b in zip(runs, done, upto, strict=True)]
+        upto = [len(run) if at_end else run.count_smaller(longest.first_key_of_page(page)) for run in runs]
+        parts = [run.keys_between(a, b) for run, a, b in zip(runs, done, upto, strict=True)]
         together = np.concatenate(parts)
         together.sort()
         writer.write(together)
@@ -218,7 +218,7 @@ def merge(runs: list[Run], writer: RunWriter, chunk: int = 1 << 16) -> Iterator[
             return
 
 
-def _evenly(count: int) -> Iterator[tuple[int, int]]:
+def _blocks_without_checksums(count: int) -> Iterator[tuple[int, int]]:
     """Yield blocks of keys without checksums."""
     for start in range(0, count, _BLOCK):
         yield min(_BLOCK, count - start), -1

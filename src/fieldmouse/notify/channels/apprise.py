@@ -16,7 +16,7 @@ from fieldmouse.aio import DaemonExecutor
 from fieldmouse.errors import FieldmouseError, SettingsError
 from fieldmouse.formatting import format_count
 from fieldmouse.notify import format
-from fieldmouse.notify.channel import Channel, DeliveryFailure, Notice, SendMode
+from fieldmouse.notify.channel import Channel, FailedDelivery, Notice, SendMode
 
 
 class MissingApprise(FieldmouseError):
@@ -48,14 +48,14 @@ class AppriseChannel(Channel):
                 )
         self.mode = SendMode(max_changes=batch)
 
-    async def send(self, notice: Notice) -> DeliveryFailure | None:
+    async def send(self, notice: Notice) -> FailedDelivery | None:
         sending = asyncio.get_running_loop().run_in_executor(DaemonExecutor(), self._send, notice)
         try:
             async with asyncio.timeout(self._timeout):
                 reached = await sending
         except TimeoutError:
-            return DeliveryFailure(f"{self._number} took longer than {self._timeout:g} s")
-        return None if reached else DeliveryFailure(f"not all of {self._number} could be reached")
+            return FailedDelivery(f"{self._number} took longer than {self._timeout:g} s")
+        return None if reached else FailedDelivery(f"not all of {self._number} could be reached")
 
     def _send(self, notice: Notice) -> bool:
         title, text = format.subject(notice.changes, self._crawl), format.body(notice.changes)

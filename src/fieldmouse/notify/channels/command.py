@@ -21,7 +21,7 @@ from typing import IO
 
 from fieldmouse.aio import DaemonExecutor
 from fieldmouse.config.notify_section import NotifySection
-from fieldmouse.notify.channel import Channel, DeliveryFailure, Notice, SendMode, one_line
+from fieldmouse.notify.channel import Channel, FailedDelivery, Notice, SendMode, one_line
 
 #: Bytes of a program's output that are kept; the rest is read and dropped.
 MAX_OUTPUT = 4 << 10
@@ -38,15 +38,15 @@ class CommandChannel(Channel):
         self.mode = SendMode(max_changes=settings.batch)
         self._stopped = threading.Event()
 
-    async def send(self, notice: Notice) -> DeliveryFailure | None:
+    async def send(self, notice: Notice) -> FailedDelivery | None:
         environment = {**self._environment, "FIELDMOUSE_NOTIFY_KEY": notice.key}
         body = notice.as_json(listed=self.mode.max_changes > 1)
         return await asyncio.get_running_loop().run_in_executor(DaemonExecutor(), self._run, body, environment)
 
-    def close(self) -> None:
+    def cancel_delivery(self) -> None:
         self._stopped.set()
 
-    def _run(self, body: bytes, environment: Mapping[str, str]) -> DeliveryFailure | None:
+    def _run(self, body: bytes, environment: Mapping[str, str]) -> FailedDelivery | None:
         program = self._words[0]
         with tempfile.TemporaryFile() as stdin:
             stdin.write(body)
@@ -62,7 +62,7 @@ class CommandChannel(Channel):
                     start_new_session=True,
                 )
             except OSError as refused:
-                return DeliveryFailure(f"`{program}` cannot be run: {(refused.strerror or str(refused)).lower()}")
+                return FailedDelivery(f"`{program}` cannot be run: {(refused.strerror or str(refused)).lower()}")
         output = _Output(process)
         code = self._wait(process)
         if code == 0:
@@ -74,7 +74,7 @@ class CommandChannel(Channel):
             process.wait()
         why = f"took longer than {self._timeout:g} s" if code is None else _ending(code)
         said = one_line(output.beginning())
-        return DeliveryFailure(f"`{program}` {why}" + (f"; it said: {said}" if said else ""))
+        return FailedDelivery(f"`{program}` {why}" + (f"; it said: {said}" if said else ""))
 
     def _wait(self, process: subprocess.Popen[bytes]) -> int | None:
         """The exit code, or None if the program has to be killed."""

@@ -17,7 +17,7 @@ from xml.etree.ElementTree import TreeBuilder, tostring
 
 from fieldmouse.aio import DaemonExecutor
 from fieldmouse.formatting import format_percentage, format_time
-from fieldmouse.notify.channel import Channel, DeliveryFailure, Notice, SendMode, one_line, title_or_url
+from fieldmouse.notify.channel import Channel, FailedDelivery, Notice, SendMode, one_line, title_or_url
 from fieldmouse.storage.changes import Change, ChangeKind
 from fieldmouse.storage.log import atomic_write
 
@@ -44,21 +44,21 @@ class FeedChannel(Channel):
         self._entries: dict[str, tuple[Change, int]] = {}  # by id, oldest first
         self.replay_from = since
 
-    async def send(self, notice: Notice) -> DeliveryFailure | None:
+    async def send(self, notice: Notice) -> FailedDelivery | None:
         return await asyncio.get_running_loop().run_in_executor(DaemonExecutor(), self._send, notice)
 
-    def _send(self, notice: Notice) -> DeliveryFailure | None:
+    def _send(self, notice: Notice) -> FailedDelivery | None:
         try:
             if not self._is_ours():
-                return DeliveryFailure(f"`{self._path}` is there and is no feed of fieldmouse; it is left as it is")
+                return FailedDelivery(f"`{self._path}` is there and is no feed of fieldmouse; it is left as it is")
             if self._recall is not None:
                 self._add(self._recall())
                 self._recall = None
             self._add(notice)
             with atomic_write(self._path, self._suffix) as file:
-                file.write(self.document())
+                file.write(self.atom_document())
         except OSError as trouble:
-            return DeliveryFailure(f"`{self._path}` cannot be written: {(trouble.strerror or str(trouble)).lower()}")
+            return FailedDelivery(f"`{self._path}` cannot be written: {(trouble.strerror or str(trouble)).lower()}")
         return None
 
     def _is_ours(self) -> bool:
@@ -78,7 +78,7 @@ class FeedChannel(Channel):
         if self._entries:
             self.replay_from = next(iter(self._entries.values()))[1]
 
-    def document(self) -> bytes:
+    def atom_document(self) -> bytes:
         """The whole feed document."""
         changes = [change for change, _ in reversed(self._entries.values())]
         return atom(self._id, self._title, changes)

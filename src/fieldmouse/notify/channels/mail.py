@@ -20,7 +20,7 @@ from fieldmouse.clock import Clock
 from fieldmouse.config.notify_section import NotifySection
 from fieldmouse.http.connection import tls_error_text
 from fieldmouse.notify import format
-from fieldmouse.notify.channel import Channel, DeliveryFailure, Notice, SendMode, one_line
+from fieldmouse.notify.channel import Channel, FailedDelivery, Notice, SendMode, one_line
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ class MailChannel(Channel):
         self.mode = SendMode(max_changes=MAX_CHANGES_PER_MAIL, min_interval=settings.mail_every)
         self._put_off: tuple[str, list[str]] = ("", [])  # key of a mail and the receivers still to get it
 
-    async def send(self, notice: Notice) -> DeliveryFailure | None:
+    async def send(self, notice: Notice) -> FailedDelivery | None:
         message = self.message_for(notice)
         key, put_off = self._put_off
         receivers = put_off if key == notice.key else list(self._receivers)
@@ -62,14 +62,14 @@ class MailChannel(Channel):
             async with asyncio.timeout(2 * self._timeout):
                 setback, refused = await sending
         except TimeoutError:
-            return DeliveryFailure(f"{self._name} took longer than {2 * self._timeout:g} s")
+            return FailedDelivery(f"{self._name} took longer than {2 * self._timeout:g} s")
         if setback is not None or not refused:
             return setback
         # The other receivers have it and must not get it twice. A permanent refusal (5xx) is not tried again.
         later = [whom for whom, (code, _) in refused.items() if code < 500]
         self._put_off = (notice.key, later)
         if later:
-            return DeliveryFailure(f"{self._name} puts off {_refusals(refused)}")
+            return FailedDelivery(f"{self._name} puts off {_refusals(refused)}")
         log.warning("mail: %s refuses %s; the others have it", self._name, _refusals(refused))
         return None
 
@@ -84,10 +84,10 @@ class MailChannel(Channel):
         message.set_content(format.body(notice.changes))
         return message
 
-    def _send(self, message: EmailMessage, receivers: list[str]) -> tuple[DeliveryFailure | None, RefusedReceivers]:
+    def _send(self, message: EmailMessage, receivers: list[str]) -> tuple[FailedDelivery | None, RefusedReceivers]:
         """Return the failure, or the receivers refused although others got the mail."""
         try:
-            with self._connected() as server:
+            with self._connect() as server:
                 if self._user:
                     server.login(self._user, self._password)
                 return None, server.send_message(message, self._sender, receivers)
@@ -106,9 +106,9 @@ class MailChannel(Channel):
             why = f"{self._name}: {tls_error_text(trouble)}"
         except OSError as trouble:
             why = f"{self._name} cannot be reached: {(trouble.strerror or 'no connection').lower()}"
-        return DeliveryFailure(why), {}
+        return FailedDelivery(why), {}
 
-    def _connected(self) -> smtplib.SMTP:
+    def _connect(self) -> smtplib.SMTP:
         if self._scheme == "smtps":
             return smtplib.SMTP_SSL(self._name, self._port, timeout=self._timeout, context=self._tls)
         server = smtplib.SMTP(self._name, self._port, timeout=self._timeout)

@@ -15,15 +15,15 @@ from fieldmouse.aio import DaemonExecutor
 from fieldmouse.clock import Clock
 from fieldmouse.config.notify_section import NotifySection
 from fieldmouse.errors import SettingsError
-from fieldmouse.http.connection import Connection, Limits, tls_error_text
+from fieldmouse.http.connection import Connection, ResponseLimits, tls_error_text
 from fieldmouse.http.headers import parse_date, parse_seconds
-from fieldmouse.notify.channel import Channel, DeliveryFailure, Notice, SendMode
+from fieldmouse.notify.channel import Channel, FailedDelivery, Notice, SendMode
 from fieldmouse.policy.network_options import check_header
 from fieldmouse.types.outcome import Response
 from fieldmouse.url import Url, host_of, hostname_of, path_of, port_of
 
 LONGEST_ANSWER = 4 << 10
-_LIMITS = Limits(header=16 << 10)
+_LIMITS = ResponseLimits(header=16 << 10)
 
 
 class WebhookChannel(Channel):
@@ -47,21 +47,21 @@ class WebhookChannel(Channel):
         self._timeout, self._clock, self._tls = settings.timeout, clock, tls
         self.mode = SendMode(max_changes=settings.batch)
 
-    async def send(self, notice: Notice) -> DeliveryFailure | None:
+    async def send(self, notice: Notice) -> FailedDelivery | None:
         try:
             async with asyncio.timeout(self._timeout):
                 answer = await self._post(notice)
         except TimeoutError:
-            return DeliveryFailure(f"{self._host} did not answer within {self._timeout:g} s")
+            return FailedDelivery(f"{self._host} did not answer within {self._timeout:g} s")
         except ssl.SSLError as trouble:
-            return DeliveryFailure(f"{self._host}: {tls_error_text(trouble)}")
+            return FailedDelivery(f"{self._host}: {tls_error_text(trouble)}")
         except OSError as trouble:
-            return DeliveryFailure(f"{self._host} cannot be reached: {(trouble.strerror or 'no connection').lower()}")
+            return FailedDelivery(f"{self._host} cannot be reached: {(trouble.strerror or 'no connection').lower()}")
         if isinstance(answer, str):
-            return DeliveryFailure(f"{self._host}: {answer}")
+            return FailedDelivery(f"{self._host}: {answer}")
         if 200 <= answer.status < 300:
             return None
-        return DeliveryFailure(f"{self._host} answered {answer.status}", self._asked_wait(answer))
+        return FailedDelivery(f"{self._host} answered {answer.status}", self._retry_after_seconds(answer))
 
     async def _post(self, notice: Notice) -> Response | str:
         connection = await self._connect()
@@ -111,7 +111,7 @@ class WebhookChannel(Channel):
             lines.append(f"Authorization: Bearer {self._token}")
         return "\r\n".join([*lines, "", ""]).encode("latin-1", "replace") + body
 
-    def _asked_wait(self, answer: Response) -> float:
+    def _retry_after_seconds(self, answer: Response) -> float:
         asked, now = answer.header("retry-after"), self._clock.now()
         seconds = parse_seconds(asked)
         if seconds is None:

@@ -39,9 +39,9 @@ from fieldmouse.policy.balance.priced import (
     SHARING,
     WELL_KNOWN,
     PricingParameters,
-    SharingParameters,
+    SharePriceParameters,
+    apparent_host_count,
     cheapest_agent,
-    fullness,
     share_price,
     update_prices,
     usual_trip_after,
@@ -102,11 +102,11 @@ class HostTripRow(msgspec.Struct, array_like=True):
             variances.append(unmet if place is None else self.variance[place])
         return means, variances
 
-    def update_usual(self, trip: float) -> None:
+    def update_usual_trip(self, trip: float) -> None:
         """Update the usual round trip; call it before `learn` for the same visit."""
         self.usual = usual_trip_after(self.usual, self.visits + 1, trip)
 
-    def learn(
+    def learn_visit(
         self, agent: str, value: float, *, observation: float, transition: float, mean: float, variance: float
     ) -> None:
         """Add a visit by `agent` that measured `value`; `mean` and `variance` are the initial belief."""
@@ -217,7 +217,7 @@ class AgentTable:
         self.load = self.load or [0.0] * len(self.names)
 
     @classmethod
-    def with_defaults(cls, names: Sequence[str]) -> AgentTable:
+    def from_names(cls, names: Sequence[str]) -> AgentTable:
         """Table of live agents about which nothing else is known."""
         many = len(names)
         return cls(list(names), [0.0] * many, [1.0] * many, [0.0] * many, [True] * many)
@@ -235,19 +235,19 @@ class AgentTable:
                 1, sum(lives and hosts > held for hosts, lives in zip(self.hosts, self.alive, strict=True))
             )
 
-    def share_prices(self, places: Sequence[int], sharing: SharingParameters = SHARING) -> list[float]:
+    def share_prices(self, places: Sequence[int], sharing: SharePriceParameters = SHARING) -> list[float]:
         """Share prices of the agents in `places`; 0 for all others and for agents with an unknown number of
         hosts."""
         few, busy, fuller = sharing.few, sharing.busy, sharing.fuller
         total, count = 0.0, 0
         for hosts, load, lives in zip(self.hosts, self.load, self.alive, strict=True):
             if lives and hosts >= 0.0:
-                total += fullness(hosts, load, few, busy, fuller)
+                total += apparent_host_count(hosts, load, few, busy, fuller)
                 count += 1
         prices = [0.0] * len(self.names)
         for agent in places:
             if count and self.hosts[agent] >= 0.0:
-                full = fullness(self.hosts[agent], self.load[agent], few, busy, fuller)
+                full = apparent_host_count(self.hosts[agent], self.load[agent], few, busy, fuller)
                 prices[agent] = share_price(full, total / count, sharing.most, sharing.even, sharing.slope)
         return prices
 
@@ -335,7 +335,7 @@ class KalmanBalancer(Balancer):
     def observe(self, row: bytes, agent: str, round_trip: float, queue_time: float) -> bytes:
         super().observe(row, agent, round_trip, queue_time)
         known = HostTripRow.from_row(row, "delays")
-        known.learn(agent, queue_time + round_trip, observation=self._observation, **self._belief)
+        known.learn_visit(agent, queue_time + round_trip, observation=self._observation, **self._belief)
         return known.to_row()
 
 
@@ -370,9 +370,9 @@ class RoundTripBalancer(Balancer):
         trip = max(round_trip / pace.speed, MIN_TRIP)
         if known.agents and agent not in known.agents:
             update_prior(self.prior_of(agent), mean_log_trip(known.mean)[0], log(trip))
-        known.update_usual(trip)
+        known.update_usual_trip(trip)
         noise = {"observation": pricing.observation, "transition": pricing.transition}
-        known.learn(agent, trip, **noise, mean=trip, variance=_ANY)
+        known.learn_visit(agent, trip, **noise, mean=trip, variance=_ANY)
         super().observe(row, agent, round_trip, queue_time)
         self._record_details(known, agent, round_trip)
         return known.to_row()

@@ -28,13 +28,13 @@ class AgentNumbers(Protocol):
     def __len__(self) -> int: ...
 
 
-class AgentFlags(Protocol):
+class AliveFlags(Protocol):
     """One boolean per agent: a list in a live agent, an array in the lab."""
 
     def __getitem__(self, place: int, /) -> Any: ...
 
 
-class AgentPlaces(Protocol):
+class AgentIndices(Protocol):
     """Places of agents in their table, or other numbers: a list or an array."""
 
     def __getitem__(self, place: int, /) -> Any: ...
@@ -66,7 +66,7 @@ def kalman_update(
     variance[agent] = predicted * observation / (predicted + observation)
 
 
-def sample_least(mean: AgentNumbers, variance: AgentNumbers, alive: AgentFlags, normals: AgentNumbers) -> int:
+def sample_least(mean: AgentNumbers, variance: AgentNumbers, alive: AliveFlags, normals: AgentNumbers) -> int:
     """Agent with the least value sampled from the beliefs; -1 if none is alive."""
     best, least = -1, inf
     for agent in range(len(mean)):

@@ -37,7 +37,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import exp, inf, log, sqrt
 
-from fieldmouse.policy.balance.kalman import AgentFlags, AgentNumbers, AgentPlaces
+from fieldmouse.policy.balance.kalman import AgentIndices, AgentNumbers, AliveFlags
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +91,8 @@ def cheapest_agent(
     speed: AgentNumbers,
     price: AgentNumbers,
     share: AgentNumbers,
-    alive: AgentFlags,
-    places: AgentPlaces,
+    alive: AliveFlags,
+    places: AgentIndices,
     many: int,
     normals: AgentNumbers,
     least: float,
@@ -127,7 +127,7 @@ def cheapest_agent(
     return best
 
 
-def update_prices(price: AgentNumbers, backlog: AgentNumbers, alive: AgentFlags, step: float) -> None:
+def update_prices(price: AgentNumbers, backlog: AgentNumbers, alive: AliveFlags, step: float) -> None:
     """Raise prices where the backlog is above the mean, lower the others; without backlog they fade."""
     total, count = 0.0, 0
     for agent in range(len(price)):
@@ -148,7 +148,7 @@ def update_prices(price: AgentNumbers, backlog: AgentNumbers, alive: AgentFlags,
 
 
 @dataclass(frozen=True, slots=True)
-class SharingParameters:
+class SharePriceParameters:
     """Parameters of the share price."""
 
     most: float = 0.5  # a logarithm: the price of an agent changes by this at most
@@ -159,10 +159,10 @@ class SharingParameters:
     fuller: float = 3.0  # factor for the hosts of an agent without any capacity left
 
 
-SHARING = SharingParameters()
+SHARING = SharePriceParameters()
 
 
-def fullness(hosts: float, load: float, few: float, busy: float, fuller: float) -> float:
+def apparent_host_count(hosts: float, load: float, few: float, busy: float, fuller: float) -> float:
     """Number of hosts that an agent seems to hold, at a utilisation `load` from 0 to 1.
 
     >>> fullness(10, 0.5, 4.0, 0.7, 8.0), fullness(10, 1.0, 4.0, 0.7, 8.0)

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from math import erfc, exp, inf, log, sqrt
 
-from fieldmouse.policy.balance.kalman import AgentFlags, AgentNumbers, AgentPlaces
+from fieldmouse.policy.balance.kalman import AgentIndices, AgentNumbers, AliveFlags
 from fieldmouse.policy.balance.priced import MIN_TRIP
 
 #: Numbers of the regression: count of first trips, and sums of known, shown, their squares and their product.
@@ -92,8 +92,8 @@ def best_unvisited(
     speed: AgentNumbers,
     price: AgentNumbers,
     share: AgentNumbers,
-    alive: AgentFlags,
-    places: AgentPlaces,
+    alive: AliveFlags,
+    places: AgentIndices,
     many: int,
     normals: AgentNumbers,
     here: int,

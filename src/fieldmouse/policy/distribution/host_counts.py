@@ -79,7 +79,7 @@ class HostValues(MutableMapping[H, Any]):
         yield from self._others
 
 
-class HostOrderNodes:
+class HostOrderLinks:
     """Links between hosts in order, and the order each host is in; a number is in one order at a time."""
 
     def __init__(self) -> None:
@@ -92,7 +92,7 @@ class HostOrder(Generic[H]):
 
     __slots__ = ("_count", "_first", "_last", "_line", "_nodes", "_others")
 
-    def __init__(self, nodes: HostOrderNodes) -> None:
+    def __init__(self, nodes: HostOrderLinks) -> None:
         nodes.lines += 1
         self._nodes, self._line = nodes, nodes.lines
         self._first = self._last = self._count = 0
@@ -169,11 +169,11 @@ class HostCounts(Generic[H]):
     def __init__(self) -> None:
         self.online: dict[H, int] = {}
         self.backlog: HostValues[H] = HostValues("I")
-        self._nodes = HostOrderNodes()
+        self._nodes = HostOrderLinks()
         self.absent: HostOrder[H] = HostOrder(self._nodes)
 
     @property
-    def distinct(self) -> int:
+    def distinct_hosts(self) -> int:
         """Different hosts online: the measure of a policy."""
         return len(self.online)
 

@@ -42,7 +42,7 @@ class OneQueuePolicy(HostCounts[H]):
     def recall(self, dry: bool = False) -> H | None:
         if self._refused and not dry:
             return None
-        first = self._first()
+        first = self._queue_head()
         if first is None or first not in self.online:
             return first
         return next(iter(self.absent), None) if dry else None
@@ -61,7 +61,7 @@ class OneQueuePolicy(HostCounts[H]):
         super().came_online(host, balls)
         self._refused = 0
 
-    def _first(self) -> H | None:
+    def _queue_head(self) -> H | None:
         while self._order:
             host = self._order[0]
             gone = self._gone.get(host, 0)
@@ -74,7 +74,7 @@ class OneQueuePolicy(HostCounts[H]):
                 self._gone[host] = gone - 1
         return None
 
-    def _tired(self) -> bool:
+    def _exceeds_draw_cap(self) -> bool:
         """Count a rejected draw; return whether the cap is exceeded and it must be accepted."""
         self._refused += 1
         return self._refused > self.draw_cap
@@ -98,7 +98,7 @@ class GreedyPolicy(OneQueuePolicy[H]):
         super().__init__(draw_cap)
 
     def place(self, host: H) -> bool:
-        return (host not in self.online and host not in self.backlog) or self._tired()
+        return (host not in self.online and host not in self.backlog) or self._exceeds_draw_cap()
 
 
 class MiceAndElephants(OneQueuePolicy[H]):
@@ -137,7 +137,7 @@ class MiceAndElephants(OneQueuePolicy[H]):
         if host not in self.elephants:
             return True
         nowhere = host not in self.online and host not in self.backlog
-        return (self.adapted and nowhere) or self._tired()
+        return (self.adapted and nowhere) or self._exceeds_draw_cap()
 
     def came_online(self, host: H, balls: int = 1) -> None:
         super().came_online(host, balls)

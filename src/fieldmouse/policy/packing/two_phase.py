@@ -39,7 +39,7 @@ def reduce_polls(states: npt.NDArray[Any], penalties: npt.NDArray[Any], surplus:
 
 
 @dataclass(slots=True)
-class TwoPhaseScheme:
+class AdaptivePacking:
     """Present packing. Weights and the capacity are whole units, 1/N of a poll."""
 
     capacity: int
@@ -50,13 +50,13 @@ class TwoPhaseScheme:
     lowered: int = 0  # units by which pages were lowered
 
     @classmethod
-    def pack_first(cls, weights: Sequence[int], capacity: int, rule: NodeAutomaton) -> TwoPhaseScheme:
+    def pack_all(cls, weights: Sequence[int], capacity: int, rule: NodeAutomaton) -> AdaptivePacking:
         """Run the first phase."""
         bins = best_fit_decreasing(weights, capacity)
         return cls(capacity, rule, bins, [rule.threshold] * len(bins))
 
     @property
-    def used(self) -> int:
+    def used_bins(self) -> int:
         return sum(1 for held in self.bins if held)
 
     def repair_overloads(
@@ -75,7 +75,7 @@ class TwoPhaseScheme:
         for place, held in enumerate(self.bins):
             load = sum(weights[item] for item in held)
             state = self.nodes[place]
-            self.nodes[place] = self.rule.feedback(state, overloaded=load > self.capacity)
+            self.nodes[place] = self.rule.state_after_slot(state, overloaded=load > self.capacity)
             if load <= self.capacity:
                 continue
             if self.rule.eviction_probability(state) > rng.random():

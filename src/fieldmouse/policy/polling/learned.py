@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from fieldmouse.policy.change import Beliefs, blocks, fit_population, posterior
+from fieldmouse.policy.change import Beliefs, fit_population, page_blocks, posterior
 from fieldmouse.policy.polling.allocation import PollBudget, marginal_freshness, slot_factor
 from fieldmouse.policy.polling.interface import Reals, State
 from fieldmouse.policy.polling.policies import BudgetPolicy
@@ -66,7 +66,7 @@ class _PollValues:
         size = float(value.max())
         scaled = (value / size).T.astype(np.float32)
         table = np.empty((LEVELS, len(belief)), np.float32)
-        for block in blocks(len(belief)):
+        for block in page_blocks(len(belief)):
             of_block = np.maximum(scaled @ posterior(belief[block], law).T, np.float32(1e-37))
             table[:, block] = np.log(of_block) + np.float32(np.log(size))
         return _PollValues(table, np.log(rates), 1 / grain if grain else np.inf)
@@ -77,7 +77,7 @@ class _PollValues:
         log_price = np.broadcast_to(log_price, pages)
         polls = np.empty(pages)
         step = float(self.log_rates[1] - self.log_rates[0])
-        for block in blocks(pages):
+        for block in page_blocks(pages):
             price, table = log_price[block].astype(np.float32), self.log_values[:, block]
             above = np.zeros(len(price), np.intp)
             for row in table:

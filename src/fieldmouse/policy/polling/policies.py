@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fieldmouse.policy import change
-from fieldmouse.policy.automata import feedback, frequency
+from fieldmouse.policy.automata import poll_frequency, states_after_poll
 from fieldmouse.policy.change import Beliefs
 from fieldmouse.policy.polling.allocation import Demand, PollBudget, inverse_marginal_freshness, slot_factor
 from fieldmouse.policy.polling.interface import Hosts, Reals, State
@@ -128,10 +128,10 @@ class AutomatonPolicy(BudgetPolicy):
     grain: float = 0.0
 
     def observe(self, state: State, belief: Beliefs, gap: npt.ArrayLike, changed: npt.ArrayLike) -> State:
-        return feedback(state, np.asarray(changed, bool).reshape(-1, 1), self.resolution)
+        return states_after_poll(state, np.asarray(changed, bool).reshape(-1, 1), self.resolution)
 
     def divide_budget(self, state: State, belief: Beliefs, budget: PollBudget) -> Reals:
-        wanted = frequency(state[:, 0], self.resolution)
+        wanted = poll_frequency(state[:, 0], self.resolution)
         if self.grain:
             budget = replace(budget, polls=min(budget.polls, float(wanted.sum()) / self.grain))
         return budget.allocate_in_shares(wanted)

@@ -13,9 +13,9 @@ from fieldmouse.jit import HAS_NUMBA
 from fieldmouse.queueing.fit.goodness import Moments, ljung_box_p_value
 from fieldmouse.queueing.fit.map_fit import (
     LEAST_SCV,
-    SwitchedMapFit,
+    PerModeMapFit,
     fit_decay,
-    fit_switched_maps,
+    fit_maps_per_mode,
     match_order_two_map,
     means_of_phases,
     third_moment_range,
@@ -83,7 +83,7 @@ class ObservedArrivals:
     pauses: int
 
 
-def split_by_mode(
+def split_arrivals_by_mode(
     trace: Trace, gap: float | None = None, pause: float | None = None, longest_gap: float = np.inf
 ) -> ObservedArrivals:
     """Cut the arrivals of a trace into batches and intervals.
@@ -104,7 +104,7 @@ def split_by_mode(
     intervals = np.diff(at)
     pause = find_pause_length(intervals) if pause is None else pause
 
-    switched, modes = trace.switches()
+    switched, modes = trace.mode_switches()
     # The crawler tells its fetch workers a moment after the batch that changed the level: put that switch on the batch.
     batch = np.maximum(np.searchsorted(at, switched, side="right") - 1, 0)
     late = (switched >= at[batch]) & (switched - arrived[last[batch]] <= max(gap, 0.01 * _mean_or_zero(intervals)))
@@ -258,7 +258,7 @@ class ModeFit:
 def fit_mode(stream: ArrivalStream) -> ModeFit:
     """The process of one mode that was seen."""
     remarks: list[str] = []
-    shares, lumped = batch_shares(stream.sizes)
+    shares, lumped = batch_size_shares(stream.sizes)
     if lumped:
         remarks.append(f"{lumped} batches of more than {LARGEST_BATCH} pages count as {LARGEST_BATCH}")
     rate, sample = stream.rate, len(stream.whole)
@@ -274,7 +274,7 @@ def fit_mode(stream: ArrivalStream) -> ModeFit:
         )
         moments, correlations = _moments_without_cuts(stream), nothing
     else:
-        moments, correlations = Moments.of(stream.whole), lag_correlations(stream, LAGS)
+        moments, correlations = Moments.of_sample(stream.whole), lag_correlations(stream, LAGS)
     together = ljung_box_p_value(correlations, sample) < 0.01
     if abs(moments.scv - 1) < 5 / np.sqrt(sample) and not together:  # 2.5 deviations of an exponential sample
         return ModeFit(stream, *poisson, shares, "Poisson", correlations, tuple(remarks))
@@ -307,7 +307,9 @@ def _likeliest_third_moment(stream: ArrivalStream, moments: Moments) -> float:
         if scv > 1:
             slow, fast = means_of_phases(1.0, scv, third)
             share = (1 - fast) / (slow - fast)
-            return HyperErlang.of([share, 1 - share], [1, 1], [1 / slow, 1 / fast]).log_likelihood(points, counts)
+            return HyperErlang.from_lists([share, 1 - share], [1, 1], [1 / slow, 1 / fast]).log_likelihood(
+                points, counts
+            )
         found = match_order_two_map(1.0, scv, third)
         law = BatchArrivals((found.D0, found.D1)).intervals
         return float(counts @ np.log(np.maximum(law.pdf(points), 1e-300)))
@@ -320,11 +322,11 @@ def _moments_without_cuts(stream: ArrivalStream) -> Moments:
     whole = np.maximum(stream.whole, 1e-9 * stream.whole.mean())
     sample = CensoredSample(*condense_sample(whole), *condense_sample(stream.cut))
     climbs = [maximise_likelihood(steps, sample) for steps in ((1,), (1, 1), (2,), (3,), (2, 1))]
-    best, _ = min(climbs, key=lambda climb: climb[0].parameters * np.log(len(stream.whole)) - 2 * climb[1])
+    best, _ = min(climbs, key=lambda climb: climb[0].parameter_count * np.log(len(stream.whole)) - 2 * climb[1])
     return Moments(best.mean, best.scv, best.moment(3))
 
 
-def batch_shares(sizes: IntArray) -> tuple[FloatArray, int]:
+def batch_size_shares(sizes: IntArray) -> tuple[FloatArray, int]:
     """The share of batches with 1, 2, ... pages, and how many were larger than we count."""
     if len(sizes) == 0:
         return np.ones(1), 0
@@ -356,16 +358,16 @@ def fit_modes_jointly(pieces: TimePieces, fits: Mapping[int, ModeFit]) -> tuple[
     rates = np.maximum(counts, 0.5) / np.maximum(seconds, 1e-9)
     scale = rates[:, None, None]
 
-    def begun(scv: float, decay: float) -> SwitchedMapFit:
+    def begun(scv: float, decay: float) -> PerModeMapFit:
         pattern = match_order_two_map(1.0, scv, None, decay)
         D1 = pattern.D1 + _SHAKEN
         D0 = np.where(np.eye(2), 0.0, pattern.D0 + _SHAKEN)
         D0 -= np.diag(D0.sum(axis=1) + D1.sum(axis=1))
-        return fit_switched_maps(D0 * scale, D1 * scale, lengths, modes, batch, rounds=6)
+        return fit_maps_per_mode(D0 * scale, D1 * scale, lengths, modes, batch, rounds=6)
 
     shapes = {_starting_shape(fit) for fit in fits.values()} | {(2.0, 0.5)}
     best = max((begun(*shape) for shape in shapes), key=lambda begun: begun.likelihood)
-    best = fit_switched_maps(best.D0, best.D1, lengths, modes, batch, rounds=40)
+    best = fit_maps_per_mode(best.D0, best.D1, lengths, modes, batch, rounds=40)
     plain = float((counts * np.log(rates) - rates * seconds).sum())
     earned = 2 * (best.likelihood - plain) > 3 * len(fits) * np.log(max(counts.sum(), 2))
     found = dict(fits)
@@ -432,7 +434,7 @@ def fit_modes(
             continue
         if unseen == "refuse":
             raise FitError(
-                f"{robots_text(mode)} were never seen at work for long", f"seen were {', '.join(map(str, known))}"
+                f"{workers_text(mode)} were never seen at work for long", f"seen were {', '.join(map(str, known))}"
             )
         near = _nearest_mode(mode, known)
         if mode in remembered:
@@ -443,7 +445,7 @@ def fit_modes(
             how = "hardly seen", ""
         found[mode] = known[near].scaled(faster)
         remarks.append(
-            f"arrivals with {robots_text(mode)} were {how[0]}: taken for those with {near}, "
+            f"arrivals with {workers_text(mode)} were {how[0]}: taken for those with {near}, "
             f"{faster:.2f} times as fast{how[1]}"
         )
     return found, {mode: fit for mode, fit in fits.items() if mode in found}, remarks
@@ -461,7 +463,7 @@ def rate_growth_exponent(rates: Mapping[int, float]) -> float:
     return float(np.clip(slope, 0.0, 1.0))
 
 
-def robots_text(mode: int) -> str:
+def workers_text(mode: int) -> str:
     return "1 robot" if mode == 1 else f"{mode} robots"
 
 

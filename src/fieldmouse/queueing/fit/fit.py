@@ -25,13 +25,13 @@ from fieldmouse.queueing.fit.arrivals import (
     Unseen,
     fit_mode,
     fit_modes,
-    robots_text,
-    split_by_mode,
+    split_arrivals_by_mode,
+    workers_text,
 )
 from fieldmouse.queueing.fit.goodness import (
     NOTICEABLE,
+    FitReport,
     FittedPart,
-    Goodness,
     Moments,
     bootstrap_p_value,
     compare_distributions,
@@ -39,7 +39,7 @@ from fieldmouse.queueing.fit.goodness import (
     ks_p_value,
     ljung_box_p_value,
 )
-from fieldmouse.queueing.fit.phase_type_fit import FitError, FittedLaw, Method, fit_law
+from fieldmouse.queueing.fit.phase_type_fit import FitError, FittedDistribution, Method, fit_law
 from fieldmouse.queueing.fit.trace import Trace
 from fieldmouse.queueing.model.arrivals import BatchArrivals
 from fieldmouse.queueing.model.model import Admission, Model
@@ -53,11 +53,11 @@ _STRONG = 6.0  # by which a lifetime's criterion must fall before exponential is
 
 
 @dataclass(frozen=True, eq=False)
-class Fitted:
+class FittedModel:
     """`rates` are pages per second by number of fetch workers, for the numbers that were active."""
 
     model: Model
-    report: Goodness
+    report: FitReport
     rates: dict[int, float]
 
 
@@ -76,7 +76,7 @@ def fit(
     phases: int = 6,
     draws: int = 0,
     rng: np.random.Generator | None = None,
-) -> Fitted:
+) -> FittedModel:
     """The model that fits this trace best.
 
     `modes` are the wanted numbers of fetch workers (None: all that were seen for long
@@ -87,7 +87,7 @@ def fit(
     if len(trace.service) == 0:
         raise FitError("no page was served in this trace", "let the crawl run longer, or look why none is indexed")
     served = fit_law(trace.service, service, phases, rng=rng)
-    seen = split_by_mode(trace, gap, pause, longest_gap=served.times.mean / 2)
+    seen = split_arrivals_by_mode(trace, gap, pause, longest_gap=served.times.mean / 2)
     arrivals, fits, remarks = fit_modes(seen, modes, unseen, remembered or {})
     dice = rng if draws else None
     parts = [_arrivals_part(fits[mode], arrivals[mode], draws, dice) for mode in fits]
@@ -100,7 +100,7 @@ def fit(
     if len(trace.switched) == 0 and any(mode.stream.cut_share > CUT_OFTEN for mode in fits.values()):
         remarks.append("the trace does not tell when modes changed: the rates of modes are rough")
     rates = {mode: arrivals[mode].rate for mode in fits}
-    return Fitted(model, Goodness(tuple(parts), tuple(remarks)), rates)
+    return FittedModel(model, FitReport(tuple(parts), tuple(remarks)), rates)
 
 
 def _trace_remarks(seen: ObservedArrivals) -> list[str]:
@@ -112,7 +112,9 @@ def _trace_remarks(seen: ObservedArrivals) -> list[str]:
     return said
 
 
-def _fit_lifetime(trace: Trace, method: Method, phases: int, capacity: int) -> tuple[FittedLaw | None, list[str]]:
+def _fit_lifetime(
+    trace: Trace, method: Method, phases: int, capacity: int
+) -> tuple[FittedDistribution | None, list[str]]:
     """The law of lifetimes; None when no page grew obsolete. Not exponential only on strong evidence."""
     if len(trace.expired) == 0:
         return None, ["no page grew obsolete in the buffer: lifetimes are taken to be endless"]
@@ -137,7 +139,7 @@ def _fit_lifetime(trace: Trace, method: Method, phases: int, capacity: int) -> t
 
 
 def _service_part(
-    law: FittedLaw, times: FloatArray, method: Method, phases: int, draws: int, rng: np.random.Generator | None
+    law: FittedDistribution, times: FloatArray, method: Method, phases: int, draws: int, rng: np.random.Generator | None
 ) -> FittedPart:
     found = compare_distributions(times, law.times)
     apart = ks_distance(found, len(times))
@@ -148,7 +150,7 @@ def _service_part(
         return ks_distance(compare_distributions(drawn, fit_law(drawn, method, phases, rng=rng).times), len(drawn))
 
     chance = bootstrap_p_value(apart, draws, again) if rng else ks_p_value(apart, len(times))
-    data, fitted = Moments.of(times), _moments_of_law(law.times)
+    data, fitted = Moments.of_sample(times), _moments_of_law(law.times)
     remarks = law.misses
     if len(times) >= 100 and not 0.6 < (fitted.scv + 0.05) / (data.scv + 0.05) < 1.6:
         remarks = (*remarks, f"the times have scv {data.scv:.3g}, the fit {fitted.scv:.3g}")
@@ -156,10 +158,10 @@ def _service_part(
     return FittedPart("service", name, len(times), 0, data, fitted, apart, chance, drawn, found, remarks=remarks)
 
 
-def _lifetime_part(law: FittedLaw, trace: Trace) -> FittedPart:
+def _lifetime_part(law: FittedDistribution, trace: Trace) -> FittedPart:
     found = compare_distributions(trace.expired, law.times, trace.outlived)
     sample, name = len(trace.expired), f"{law.name} (by likelihood)"
-    data, apart = Moments.of(trace.expired), ks_distance(found, sample)
+    data, apart = Moments.of_sample(trace.expired), ks_distance(found, sample)
     seen = "lifetime", name, sample, len(trace.outlived), data
     return FittedPart(*seen, _moments_of_law(law.times), apart, None, False, found, remarks=law.misses)
 
@@ -189,11 +191,11 @@ def _arrivals_part(mode: ModeFit, arrivals: BatchArrivals, draws: int, rng: np.r
     elif rescaled or (few and ljung_box_p_value(mode.correlations, sample) > 0.01):
         chance = ks_p_value(apart, max(sample, 1))
     return FittedPart(
-        f"arrivals with {robots_text(stream.robots)}",
+        f"arrivals with {workers_text(stream.robots)}",
         mode.law,
         sample,
         len(stream.cut),
-        Moments.of(stream.whole),
+        Moments.of_sample(stream.whole),
         _moments_of_law(law),
         apart,
         chance,

@@ -40,7 +40,7 @@ class Moments:
     third: float  # E[X^3]
 
     @classmethod
-    def of(cls, times: FloatArray) -> Moments:
+    def of_sample(cls, times: FloatArray) -> Moments:
         if len(times) == 0 or times.mean() == 0:
             return cls(0.0, 0.0, 0.0)
         mean = float(times.mean())
@@ -48,7 +48,7 @@ class Moments:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Curve:
+class DistributionComparison:
     """A distribution function of the data and of the fit at the same times."""
 
     times: FloatArray
@@ -74,7 +74,7 @@ class FittedPart:
     distance: float
     chance: float | None
     played: bool
-    curve: Curve
+    curve: DistributionComparison
     correlations: tuple[float, ...] = ()
     fitted_correlations: tuple[float, ...] = ()
     remarks: tuple[str, ...] = ()
@@ -107,7 +107,7 @@ class FittedPart:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Goodness:
+class FitReport:
     parts: tuple[FittedPart, ...]
     remarks: tuple[str, ...] = ()  # changes made to the trace, and data missing in it
 
@@ -135,7 +135,7 @@ class Goodness:
         }
 
 
-def compare_distributions(times: FloatArray, law: HasCdf, cut: FloatArray = _NONE) -> Curve:
+def compare_distributions(times: FloatArray, law: HasCdf, cut: FloatArray = _NONE) -> DistributionComparison:
     """Data and fit at the times of the sample (at most 1000 of them); cut ones after Kaplan and Meier."""
     ordered = np.sort(times)
     if len(cut):
@@ -147,10 +147,12 @@ def compare_distributions(times: FloatArray, law: HasCdf, cut: FloatArray = _NON
     else:
         data = np.arange(1, len(ordered) + 1) / max(len(ordered), 1)
     chosen = np.unique(np.linspace(0, len(ordered) - 1, min(len(ordered), _POINTS)).astype(np.int64))
-    return Curve(ordered[chosen], np.asarray(data[chosen], np.float64), np.asarray(law.cdf(ordered[chosen])))
+    return DistributionComparison(
+        ordered[chosen], np.asarray(data[chosen], np.float64), np.asarray(law.cdf(ordered[chosen]))
+    )
 
 
-def ks_distance(found: Curve, sample: int) -> float:
+def ks_distance(found: DistributionComparison, sample: int) -> float:
     """The largest difference of the two distributions, just before and at each time."""
     if len(found.times) == 0:
         return 0.0

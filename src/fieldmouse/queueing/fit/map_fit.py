@@ -15,7 +15,7 @@ _NEGLIGIBLE = 1e-17  # weight of a term after which a series ends
 
 
 @dataclass(frozen=True, eq=False)
-class SwitchedMapFit:
+class PerModeMapFit:
     """The matrices by mode (first index), their log-likelihood, and for each mode, from batch to batch
     that came in it, how many were `expected` in it: exponential of mean 1, if the fit is true."""
 
@@ -25,9 +25,9 @@ class SwitchedMapFit:
     expected: tuple[FloatArray, ...]
 
 
-def fit_switched_maps(
+def fit_maps_per_mode(
     D0: FloatArray, D1: FloatArray, lengths: FloatArray, modes: IntArray, batch: IntArray, rounds: int = 60
-) -> SwitchedMapFit:
+) -> PerModeMapFit:
     """Improve the matrices of each mode (first index) from these starting values.
 
     Piece k of time has length `lengths[k]`, lies in mode `modes[k]` (an index), and ends with a batch
@@ -57,7 +57,7 @@ def fit_switched_maps(
     _, part_modes, ends = parts
     # What was expected so far in a mode, at each batch in it.
     sums = [np.cumsum(-quiet[part_modes == mode])[ends[part_modes == mode] == 1] for mode in range(len(D0))]
-    return SwitchedMapFit(*fitted, float(found), tuple(np.diff(sum_, prepend=0.0) for sum_ in sums))
+    return PerModeMapFit(*fitted, float(found), tuple(np.diff(sum_, prepend=0.0) for sum_ in sums))
 
 
 def _split_long_pieces(

@@ -31,7 +31,7 @@ class HyperErlang:
     rates: FloatArray
 
     @classmethod
-    def of(cls, weights: Sequence[float], steps: Sequence[int], rates: Sequence[float]) -> HyperErlang:
+    def from_lists(cls, weights: Sequence[float], steps: Sequence[int], rates: Sequence[float]) -> HyperErlang:
         return cls(np.array(weights, np.float64), np.array(steps, np.int64), np.array(rates, np.float64))
 
     @property
@@ -40,7 +40,7 @@ class HyperErlang:
         return sum(int(self.steps[self.rates == rate].max()) for rate in np.unique(self.rates))
 
     @property
-    def parameters(self) -> int:
+    def parameter_count(self) -> int:
         """Numbers that were free to choose, the numbers of steps beyond one among them."""
         return 2 * len(self.weights) - 1 + int((self.steps > 1).sum())
 
@@ -64,7 +64,7 @@ class HyperErlang:
         with np.errstate(divide="ignore"):
             return float(counts @ np.log(_densities(times, self.steps, self.rates) @ self.weights))
 
-    def phase_type(self) -> PhaseType:
+    def to_phase_type(self) -> PhaseType:
         alpha = np.zeros(self.order)
         S = np.zeros((self.order, self.order))
         start = 0
@@ -112,7 +112,7 @@ class CensoredSample:
         likelihood = law.log_likelihood(self.times, self.counts)
         with np.errstate(divide="ignore"):
             likelihood += float(self.outlived_counts @ np.log(law.survival(self.outlived)))
-        return self.bic_penalty(law.parameters) - 2 * likelihood
+        return self.bic_penalty(law.parameter_count) - 2 * likelihood
 
     def bic_penalty(self, parameters: int) -> float:
         return parameters * float(np.log(self.counts.sum()))
@@ -295,7 +295,7 @@ class FitError(FieldmouseError):
 
 
 @dataclass(frozen=True, eq=False)
-class FittedLaw:
+class FittedDistribution:
     """The law, how it was found, Schwarz's criterion of it, and a sentence for each wish it does not meet."""
 
     times: PhaseType
@@ -329,12 +329,12 @@ def fit_by_moments(mean: float, scv: float, third: float | None = None, phases: 
     if third is not None and third > 1.5 * mean**3 * (1 + scv) ** 2 * (1 + 1e-9):
         slow, fast = means_of_phases(mean, scv, third)
         share = (mean - fast) / (slow - fast)
-        return MomentMatch(HyperErlang.of([share, 1 - share], [1, 1], [1 / slow, 1 / fast]))
+        return MomentMatch(HyperErlang.from_lists([share, 1 - share], [1, 1], [1 / slow, 1 / fast]))
     if third is not None:
         misses = (f"a third moment of {third:.4g} cannot go with two branches; both take the same time in all",)
     share = (1 + np.sqrt((scv - 1) / (scv + 1))) / 2
     rates = [2 * (1 - share) / mean, 2 * share / mean]
-    return MomentMatch(HyperErlang.of([1 - share, share], [1, 1], rates), misses)
+    return MomentMatch(HyperErlang.from_lists([1 - share, share], [1, 1], rates), misses)
 
 
 def _mixture_of_two_erlangs(mean: float, scv: float, phases: int) -> MomentMatch:
@@ -342,13 +342,13 @@ def _mixture_of_two_erlangs(mean: float, scv: float, phases: int) -> MomentMatch
     if scv * phases <= 1:
         low = scv * phases < 1 - 1e-9
         misses = (f"the times vary less (scv {scv:.3g}) than {phases} phases can",) if low else ()
-        return MomentMatch(HyperErlang.of([1.0], [phases], [phases / mean]), misses)
+        return MomentMatch(HyperErlang.from_lists([1.0], [phases], [phases / mean]), misses)
     k = int(np.ceil(1 / scv - 1e-12))
     short = (k * scv - np.sqrt(max(k * (1 + scv) - k * k * scv, 0.0))) / (1 + scv)
     rate = (k - short) / mean
     if short < 1e-12 or k == 1:
-        return MomentMatch(HyperErlang.of([1.0], [k], [k / mean]))
-    return MomentMatch(HyperErlang.of([short, 1 - short], [k - 1, k], [rate, rate]))
+        return MomentMatch(HyperErlang.from_lists([1.0], [k], [k / mean]))
+    return MomentMatch(HyperErlang.from_lists([short, 1 - short], [k - 1, k], [rate, rate]))
 
 
 def fit_law(
@@ -357,7 +357,7 @@ def fit_law(
     phases: int = 6,
     outlived: FloatArray = _NONE,
     rng: np.random.Generator | None = None,
-) -> FittedLaw:
+) -> FittedDistribution:
     """The law of a sample; of the times `outlived` only a lower bound is known.
 
     "auto" keeps the law that earns its parameters: exponential, by moments, or the most likely
@@ -374,8 +374,8 @@ def fit_law(
         *condense_sample(np.maximum(times, 1e-9 * seconds / len(times))), *condense_sample(outlived)
     )
 
-    def law(mixture: HyperErlang, by: Literal["mean", "moments", "likelihood"], *misses: str) -> FittedLaw:
-        return FittedLaw(mixture.phase_type(), mixture.name, by, sample.criterion(mixture), misses)
+    def law(mixture: HyperErlang, by: Literal["mean", "moments", "likelihood"], *misses: str) -> FittedDistribution:
+        return FittedDistribution(mixture.to_phase_type(), mixture.name, by, sample.criterion(mixture), misses)
 
     plain = law(_exponential(seconds / len(times)), "mean")
     if method == "exponential":
@@ -386,7 +386,7 @@ def fit_law(
         found, likelihood = fit_phase_type(times, phases, rng or np.random.default_rng(0), outlived)
         # However many rates there are, a law of n phases has at most 2 n - 1 free parameters.
         criterion = sample.bic_penalty(2 * phases - 1) - 2 * likelihood
-        return FittedLaw(found, f"phase type of {phases} phases", "likelihood", criterion)
+        return FittedDistribution(found, f"phase type of {phases} phases", "likelihood", criterion)
     mean = float(times.mean())
     matched = fit_by_moments(mean, float(times.var()) / mean**2, float((times**3).mean()), phases)
     moments = law(matched.times, "moments", *matched.misses)
@@ -416,4 +416,4 @@ def _branch_steps(phases: int) -> Iterator[tuple[int, ...]]:
 
 
 def _exponential(mean: float) -> HyperErlang:
-    return HyperErlang.of([1.0], [1], [1 / mean])
+    return HyperErlang.from_lists([1.0], [1], [1 / mean])

@@ -58,7 +58,7 @@ class Trace:
         if not (np.isfinite(self.span) and self.span >= 0):
             raise TraceError(f"the trace spans {self.span} seconds", "`span` is a finite time, not negative")
 
-    def switches(self) -> tuple[FloatArray, IntArray]:
+    def mode_switches(self) -> tuple[FloatArray, IntArray]:
         """When each mode began, and which it was; the first began with or before the first arrival."""
         if len(self.arrived) == 0 or (len(self.switched) and self.switched[0] < self.arrived[0]):
             at, modes = self.switched, self.mode

@@ -17,7 +17,7 @@ from fieldmouse.queueing.model.phase_type import PhaseType
 from fieldmouse.queueing.model.validation import ROUNDING, FloatArray, IntArray, ModelError
 
 
-class SampledBatches(NamedTuple):
+class ArrivalSample(NamedTuple):
     """Batches as they came: when, and how many pages each."""
 
     times: FloatArray
@@ -52,22 +52,22 @@ class BatchArrivals:
 
     @cached_property
     def generator(self) -> FloatArray:
-        return validation.read_only(sum(self.D, np.zeros_like(self.D[0])))
+        return validation.read_only_copy(sum(self.D, np.zeros_like(self.D[0])))
 
     @cached_property
-    def theta(self) -> FloatArray:
+    def phase_shares(self) -> FloatArray:
         """Share of time in each phase."""
-        return validation.read_only(stationary(self.generator))
+        return validation.read_only_copy(stationary_distribution(self.generator))
 
     @property
     def rate(self) -> float:
         """Pages in a unit of time: the fundamental rate."""
-        return float(sum(k * (self.theta @ D).sum() for k, D in enumerate(self.D)))
+        return float(sum(k * (self.phase_shares @ D).sum() for k, D in enumerate(self.D)))
 
     @property
     def batch_rate(self) -> float:
         """Batches in a unit of time."""
-        return float(sum((self.theta @ D).sum() for D in self.D[1:]))
+        return float(sum((self.phase_shares @ D).sum() for D in self.D[1:]))
 
     @property
     def batch_mean(self) -> float:
@@ -76,7 +76,7 @@ class BatchArrivals:
     @cached_property
     def intervals(self) -> PhaseType:
         """The law of the time between two successive batches."""
-        after = self.theta @ self.batch_rates
+        after = self.phase_shares @ self.batch_transition_rates
         return PhaseType(after / after.sum(), self.D[0])
 
     @property
@@ -94,25 +94,25 @@ class BatchArrivals:
         mean = self.intervals.mean
         expected = np.linalg.solve(-self.D[0], np.ones(self.phases)) - mean
         for _ in range(k):
-            expected = np.linalg.solve(-self.D[0], self.batch_rates @ expected)
+            expected = np.linalg.solve(-self.D[0], self.batch_transition_rates @ expected)
         # theta / group_rate is the start of an interval, weighted by its length.
-        return float(self.theta @ expected / self.batch_rate / self.variance)
+        return float(self.phase_shares @ expected / self.batch_rate / self.variance)
 
     @cached_property
-    def batch_rates(self) -> FloatArray:
+    def batch_transition_rates(self) -> FloatArray:
         """Rates of all changes of phase that bring pages: D(1) - D[0]."""
-        return validation.read_only(sum(self.D[1:], np.zeros_like(self.D[0])))
+        return validation.read_only_copy(sum(self.D[1:], np.zeros_like(self.D[0])))
 
     def scaled(self, r: float) -> BatchArrivals:
         """The same stream, r times as fast."""
         return BatchArrivals(tuple(r * D for D in self.D))
 
-    def sample(self, rng: np.random.Generator, groups: int) -> SampledBatches:
+    def sample(self, rng: np.random.Generator, groups: int) -> ArrivalSample:
         """Draw `groups` batches, with the clock starting at a batch of the stationary stream."""
         at, sizes = np.empty(groups), np.empty(groups, dtype=np.int64)
         start = int(rng.choice(self.phases, p=self.intervals.alpha))
         _sample_batches(self.cumulative_rates(self.largest_batch), start, rng, at, sizes)
-        return SampledBatches(at, sizes)
+        return ArrivalSample(at, sizes)
 
     def cumulative_rates(self, largest: int) -> FloatArray:
         """For each phase the rates of all ways on, summed up; rung r brings r // phases pages and leads
@@ -129,13 +129,13 @@ def validated_arrivals(D: object, who: str = "") -> tuple[FloatArray, ...]:
     if not isinstance(D, Sequence) or isinstance(D, str) or len(D) < 2:
         raise ModelError(f"{who or 'a stream'} needs a list of at least two matrices, D0 and D1".strip())
     name = f"{who}, D" if who else "D"
-    first = validation.matrix(D[0], f"{name}0")
-    rest = [validation.matrix(found, f"{name}{k}", len(first)) for k, found in enumerate(D[1:], 1)]
+    first = validation.checked_matrix(D[0], f"{name}0")
+    rest = [validation.checked_matrix(found, f"{name}{k}", len(first)) for k, found in enumerate(D[1:], 1)]
     for k, found in enumerate(rest, 1):
-        validation.nonnegative(found, f"{name}{k}")
+        validation.check_nonnegative(found, f"{name}{k}")
     if not any(found.any() for found in rest):
         raise ModelError(f"{who or 'the stream'} brings no page: every entry of D1, D2, ... is 0")
-    validation.generator_signs(first, f"{name}0")
+    validation.check_generator_signs(first, f"{name}0")
     sums = first.sum(axis=1) + sum(found.sum(axis=1) for found in rest)
     for i, total in enumerate(sums):
         if abs(total) > ROUNDING * -first[i, i]:
@@ -150,10 +150,10 @@ def validated_arrivals(D: object, who: str = "") -> tuple[FloatArray, ...]:
         raise ModelError(
             f"{who or 'the stream'} never gets from phase {i} to phase {j}: every phase must lead to every other"
         )
-    return tuple(validation.read_only(found) for found in (first, *rest))
+    return tuple(validation.read_only_copy(found) for found in (first, *rest))
 
 
-def stationary(generator: FloatArray) -> FloatArray:
+def stationary_distribution(generator: FloatArray) -> FloatArray:
     """Share of time in each state, without a subtraction (Grassmann, Taksar and Heyman 1985)."""
     rates = np.where(np.eye(len(generator)), 0.0, generator)
     for last in range(len(rates) - 1, 0, -1):
@@ -245,9 +245,9 @@ def marked_stream(D0: ArrayLike, per_robot: Sequence[Sequence[ArrayLike]]) -> di
     What a stopped worker would have brought is only a change of phase. The paper
     holds this one to be the most realistic: workers may depend on each other.
     """
-    first = validation.matrix(np.asarray(D0), "D0")
+    first = validation.checked_matrix(np.asarray(D0), "D0")
     brought = [
-        [validation.matrix(np.asarray(D), f"robot {robot}, D{k}", len(first)) for k, D in enumerate(batches, 1)]
+        [validation.checked_matrix(np.asarray(D), f"robot {robot}, D{k}", len(first)) for k, D in enumerate(batches, 1)]
         for robot, batches in enumerate(per_robot, 1)
     ]
     nothing = np.zeros_like(first)

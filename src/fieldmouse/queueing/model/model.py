@@ -69,12 +69,12 @@ class Model:
         object.__setattr__(self, "modes", dict(sorted(self.modes.items())))
 
     @property
-    def phases(self) -> int:
+    def arrival_phases(self) -> int:
         """Of the arrivals, in every mode."""
         return next(iter(self.modes.values())).phases
 
     @property
-    def top(self) -> int:
+    def highest_level(self) -> int:
         """The highest level: the capacity, unless the last batch is let in whole."""
         if self.admission != "complete":
             return self.capacity
@@ -82,7 +82,7 @@ class Model:
 
     def robots_by_level(self, rule: Rule) -> IntArray:
         """What the rule says at each level from 0 to the highest; it must name modes of this model."""
-        asked = [rule.concurrency_at(level) for level in range(self.top + 1)]
+        asked = [rule.concurrency_at(level) for level in range(self.highest_level + 1)]
         for level, robots in enumerate(asked):
             if robots not in self.modes:
                 raise ModelError(
@@ -136,14 +136,14 @@ class Chain:
     arrivals: ArrivalsByLevel
 
     @property
-    def top(self) -> int:
-        return self.model.top
+    def highest_level(self) -> int:
+        return self.model.highest_level
 
 
 def count_states(model: Model, lifetime_phases: int) -> int:
     """Number of states when each waiting page has `lifetime_phases` phases, in order."""
-    waiting = sum(int(lifetime_phases**pages) for pages in range(model.top))
-    return model.phases * (1 + model.service.order * waiting)
+    waiting = sum(int(lifetime_phases**pages) for pages in range(model.highest_level))
+    return model.arrival_phases * (1 + model.service.order * waiting)
 
 
 def build_chain(model: Model, rule: Rule) -> Chain:
@@ -163,14 +163,14 @@ def build_chain(model: Model, rule: Rule) -> Chain:
 
 def largest_jump(model: Model) -> int:
     """How many levels one batch can climb."""
-    return min(model.top, max(stream.largest_batch for stream in model.modes.values()))
+    return min(model.highest_level, max(stream.largest_batch for stream in model.modes.values()))
 
 
 @lru_cache(maxsize=16)  # a search asks for the same few modes under hundreds of rules
 def arrivals_for_mode(model: Model, robots: int) -> ArrivalsByLevel:
     """Arrivals when this many fetch workers run at every level; the arrays are shared and must not be changed."""
     stream = model.modes[robots]
-    levels, W = model.top + 1, model.phases
+    levels, W = model.highest_level + 1, model.arrival_phases
     up = np.zeros((levels, largest_jump(model) + 1, W, W))
     brought = np.broadcast_to(sum(k * D.sum(axis=1) for k, D in enumerate(stream.D)), (levels, W))
     dropped = np.zeros((levels, W))
@@ -237,7 +237,7 @@ class Measures:
 
 
 @dataclass(frozen=True, slots=True)
-class StayTotals:
+class SojournTotals:
     """Of pages that end in one way: how many in a unit of time, and the sums of their times and squares."""
 
     rate: float
@@ -254,13 +254,13 @@ class StayTotals:
 
 
 def compute_measures(
-    chain: Chain, share: FloatArray, fades: FloatArray, served: StayTotals, obsolete: StayTotals, method: str
+    chain: Chain, share: FloatArray, fades: FloatArray, served: SojournTotals, obsolete: SojournTotals, method: str
 ) -> Measures:
     """`share` and `fades` by level, arrival phase and service phase; the stays in pages and their times."""
     by_phase = share.sum(axis=2)
     levels = by_phase.sum(axis=1)
     brought = float((by_phase * chain.arrivals.brought).sum())
-    success = float((share[1:] @ chain.model.service.exit).sum()) / brought
+    success = float((share[1:] @ chain.model.service.exit_rates).sum()) / brought
     obs = float((share * fades).sum()) / brought
     if served.mean is None:
         raise ModelError("no page is ever served: every batch is larger than K and turned away")

@@ -96,7 +96,7 @@ def _read_phase_type(value: object, who: str, start: str, body: str) -> PhaseTyp
     law = PhaseType(*phase_type.validated_phase_type(found[start], found[body], who, start, body))
     if law.is_never and who == "service":
         raise ModelError(f"{who} {body} is all 0: no page would ever be served")
-    for i, reached in enumerate(law.reached):
+    for i, reached in enumerate(law.reachable_phases):
         if not reached:
             raise ModelError(
                 f"{who} {start}[{i}] is 0 and no other phase leads to phase {i}: it can never be entered",
@@ -108,7 +108,7 @@ def _read_phase_type(value: object, who: str, start: str, body: str) -> PhaseTyp
 def _read_cost(value: object) -> Cost:
     names = tuple(weight.name for weight in fields(Cost))
     found = _checked_object(value, "cost", (), names)
-    weights = {name: validation.number(weight, f"cost {name}") for name, weight in found.items()}
+    weights = {name: validation.checked_number(weight, f"cost {name}") for name, weight in found.items()}
     for name, weight in weights.items():
         if weight < 0:
             raise ModelError(f"cost {name} is {show_number(weight)}: a weight must not be negative")
@@ -138,8 +138,8 @@ def _read_rule(value: object, model: Model) -> tuple[tuple[int, ...], tuple[int,
     for i, limit in enumerate(limits):
         if i and limit < limits[i - 1]:
             raise ModelError(f"rule limits[{i}] is {limit}, below limits[{i - 1}]: limits must not fall")
-        if limit > model.top:
-            raise ModelError(f"rule limits[{i}] is {limit}, above the highest level, {model.top}")
+        if limit > model.highest_level:
+            raise ModelError(f"rule limits[{i}] is {limit}, above the highest level, {model.highest_level}")
     return robots, limits
 
 
@@ -150,7 +150,7 @@ def _whole_numbers(value: object, name: str, least: int) -> tuple[int, ...]:
 
 
 def _whole_number(value: object, name: str, least: int) -> int:
-    found = validation.number(value, name)
+    found = validation.checked_number(value, name)
     if found != int(found) or found < least:
         raise ModelError(f"{name} is {show_number(value)}: it must be a whole number, {least} or more")
     return int(found)

@@ -65,19 +65,19 @@ class PhaseType:
         return len(self.alpha)
 
     @cached_property
-    def exit(self) -> FloatArray:
+    def exit_rates(self) -> FloatArray:
         """The rate of leaving from each phase."""
-        return validation.read_only(_exit_rates(self.S))
+        return validation.read_only_copy(_exit_rates(self.S))
 
     @cached_property
     def cumulative_rates(self) -> FloatArray:
         """Cumulative rates of each phase to all phases, then out, for drawing the next transition."""
         between = np.where(np.eye(self.order), 0.0, self.S)
-        return validation.read_only(np.column_stack([between, self.exit]).cumsum(axis=1))
+        return validation.read_only_copy(np.column_stack([between, self.exit_rates]).cumsum(axis=1))
 
     @property
     def is_never(self) -> bool:
-        return not self.exit.any()
+        return not self.exit_rates.any()
 
     @property
     def mean(self) -> float:
@@ -113,20 +113,20 @@ class PhaseType:
         It is when all phases that can be reached are left at the same rate, and
         also when the phases stay distributed as they began (alpha S = -rate alpha).
         """
-        reached = self.reached
-        rates = self.exit[reached]
+        reached = self.reachable_phases
+        rates = self.exit_rates[reached]
         if rates.max() - rates.min() <= EQUAL * rates.max():
             return True
         drift = self.alpha @ self.S
-        return bool(np.abs(drift + (self.alpha @ self.exit) * self.alpha).max() <= EQUAL * np.abs(drift).max())
+        return bool(np.abs(drift + (self.alpha @ self.exit_rates) * self.alpha).max() <= EQUAL * np.abs(drift).max())
 
     @property
     def rate(self) -> float:
         """1 / mean; 0 for a time that does not end."""
-        return float(self.alpha @ self.exit) if self.is_exponential else 1 / self.mean
+        return float(self.alpha @ self.exit_rates) if self.is_exponential else 1 / self.mean
 
     @property
-    def reached(self) -> NDArray[np.bool_]:
+    def reachable_phases(self) -> NDArray[np.bool_]:
         """The phases that some start leads to."""
         return (self.alpha > 0) @ validation.reachable_states(self.S > 0)
 
@@ -138,7 +138,7 @@ class PhaseType:
         return 1 - self.survival(t)
 
     def pdf(self, t: ArrayLike) -> FloatArray:
-        return np.where(np.asarray(t) < 0, 0.0, self._phase_probabilities(t) @ self.exit)
+        return np.where(np.asarray(t) < 0, 0.0, self._phase_probabilities(t) @ self.exit_rates)
 
     def sample(self, rng: np.random.Generator, size: int) -> FloatArray:
         """Independent times; all at once, phase by phase."""
@@ -194,13 +194,13 @@ def validated_phase_type(
     rates zero is a time that never ends.
     """
     start, body = f"{who} {start}".strip(), f"{who} {body}".strip()
-    p = validation.vector(alpha, start)
-    rates = validation.matrix(S, body, len(p))
-    validation.nonnegative(p, start)
+    p = validation.checked_vector(alpha, start)
+    rates = validation.checked_matrix(S, body, len(p))
+    validation.check_nonnegative(p, start)
     if abs(p.sum() - 1) > ROUNDING:
         raise ModelError(f"{start} sums to {p.sum():.12g}, not 1")
     if rates.any():
-        validation.generator_signs(rates, body)
+        validation.check_generator_signs(rates, body)
         for i, row in enumerate(rates):
             if row.sum() > ROUNDING * -row[i]:
                 raise ModelError(
@@ -214,7 +214,7 @@ def validated_phase_type(
                 f"{who or 'the time'} never ends once in phase {stuck}: from row {stuck} of {body} "
                 "no row that sums to less than 0 can be reached"
             )
-    return validation.read_only(p / p.sum()), validation.read_only(rates)
+    return validation.read_only_copy(p / p.sum()), validation.read_only_copy(rates)
 
 
 def _exit_rates(S: FloatArray) -> FloatArray:

@@ -45,7 +45,7 @@ def show_number(value: object) -> str:
     return f'"{value}"' if isinstance(value, str) else f"a {type(value).__name__}"
 
 
-def number(value: object, name: str) -> float:
+def checked_number(value: object, name: str) -> float:
     """A finite number."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.number):
         raise ModelError(f"{name} is {show_number(value)}: it must be a number")
@@ -63,12 +63,12 @@ def number(value: object, name: str) -> float:
     return found
 
 
-def vector(value: object, name: str) -> FloatArray:
+def checked_vector(value: object, name: str) -> FloatArray:
     entries = _as_list(value, name)
-    return np.array([number(entry, f"{name}[{i}]") for i, entry in enumerate(entries)])
+    return np.array([checked_number(entry, f"{name}[{i}]") for i, entry in enumerate(entries)])
 
 
-def matrix(value: object, name: str, size: int | None = None) -> FloatArray:
+def checked_matrix(value: object, name: str, size: int | None = None) -> FloatArray:
     """A square matrix, of `size` rows where that is known."""
     rows = _as_list(value, name)
     wanted = len(rows) if size is None else size
@@ -77,15 +77,15 @@ def matrix(value: object, name: str, size: int | None = None) -> FloatArray:
     for i, row in enumerate(rows):
         if (width := len(_as_list(row, f"{name}[{i}]"))) != wanted:
             raise ModelError(f"{name}[{i}] has {width} {'entry' if width == 1 else 'entries'}: it must have {wanted}")
-    return np.array([vector(row, f"{name}[{i}]") for i, row in enumerate(rows)])
+    return np.array([checked_vector(row, f"{name}[{i}]") for i, row in enumerate(rows)])
 
 
-def nonnegative(found: FloatArray, name: str) -> None:
+def check_nonnegative(found: FloatArray, name: str) -> None:
     for at in np.argwhere(found < 0):
         raise ModelError(f"{_entry_name(name, at)} is {show_number(found[tuple(at)])}: it must not be negative")
 
 
-def generator_signs(found: FloatArray, name: str) -> None:
+def check_generator_signs(found: FloatArray, name: str) -> None:
     """The diagonal takes away and everything else brings."""
     for i, j in np.argwhere(found < 0):
         if i != j:
@@ -104,7 +104,7 @@ def reachable_states(jumps: NDArray[np.bool_]) -> NDArray[np.bool_]:
         found = wider
 
 
-def read_only(found: FloatArray) -> FloatArray:
+def read_only_copy(found: FloatArray) -> FloatArray:
     """The same numbers as a read-only array."""
     kept = np.array(found, dtype=np.float64)
     kept.setflags(write=False)

@@ -21,7 +21,7 @@ from fieldmouse.errors import FieldmouseError
 from fieldmouse.queueing.model.model import Cost, Model, arrivals_for_modes
 from fieldmouse.queueing.model.validation import FloatArray, IntArray, ModelError
 from fieldmouse.queueing.optimise.landscape import rates_by_mode
-from fieldmouse.queueing.solve.waiting_page import value_of_admitted, waiting_moments
+from fieldmouse.queueing.solve.waiting_page import value_of_admitted_pages, waiting_moments
 
 MOST_STATES = 1500
 ROUNDS = 100
@@ -50,19 +50,19 @@ class _ModeChoices:
     served: FloatArray
 
 
-def best_policy(model: Model, cost: Cost) -> StatePolicy:
+def optimal_state_policy(model: Model, cost: Cost) -> StatePolicy:
     if not model.lifetime.is_exponential:
         raise ModelError("policies are improved for exponential lifetimes only", "`optimise` takes any lifetime")
-    states = model.phases * (1 + model.service.order * model.top)
+    states = model.arrival_phases * (1 + model.service.order * model.highest_level)
     if states > MOST_STATES:
         raise TooManyStates(f"{states:,} states are too many to improve a policy", "take a smaller K")
     choices = _build_choices(model, cost)
     ends = [_iterate_policy(choices, cost, np.full(states, mode)) for mode in range(len(model.modes))]
     best, chosen, rounds = min(ends, key=lambda end: end[0])
     robots = np.array(list(model.modes))[chosen]
-    shaped = np.zeros((model.top + 1, model.phases, model.service.order), dtype=np.int64)
-    shaped[0] = robots[: model.phases, None]
-    shaped[1:] = robots[model.phases :].reshape(shaped[1:].shape)
+    shaped = np.zeros((model.highest_level + 1, model.arrival_phases, model.service.order), dtype=np.int64)
+    shaped[0] = robots[: model.arrival_phases, None]
+    shaped[1:] = robots[model.arrival_phases :].reshape(shaped[1:].shape)
     return StatePolicy(shaped, best, rounds)
 
 
@@ -91,7 +91,7 @@ def _iterate_policy(choices: _ModeChoices, cost: Cost, chosen: IntArray) -> tupl
 
 
 def _build_choices(model: Model, cost: Cost) -> _ModeChoices:
-    W, M, top = model.phases, model.service.order, model.top
+    W, M, top = model.arrival_phases, model.service.order, model.highest_level
     fade = model.lifetime.rate
     worth = waiting_moments(model.service, fade, top).served[:, :, :2].copy()
     found = arrivals_for_modes(model, model.modes)
@@ -102,7 +102,7 @@ def _build_choices(model: Model, cost: Cost) -> _ModeChoices:
         gains[mode, ..., 0] = cost.robots * robots + cost.loss * stream.dropped[:, :, None]
         gains[mode, ..., 0] += (cost.obs * fade * waiting)[:, None, None]
         gains[mode, 0, ..., 0] += cost.star
-        gains[mode, ..., 1:] = value_of_admitted(stream.up, model.service.alpha, worth)[..., ::-1]
+        gains[mode, ..., 1:] = value_of_admitted_pages(stream.up, model.service.alpha, worth)[..., ::-1]
     parts = rates_by_mode(up, model.service, fade, gains)
     n, jumps = W * M, up.shape[2] - 1
     states = W + top * n

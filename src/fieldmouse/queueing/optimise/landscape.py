@@ -31,7 +31,7 @@ from fieldmouse.queueing.model.phase_type import PhaseType
 from fieldmouse.queueing.model.validation import FloatArray, IntArray, ModelError
 from fieldmouse.queueing.solve.solve import solve
 from fieldmouse.queueing.solve.stationary import HUGE, eliminate_states, stationary_weights
-from fieldmouse.queueing.solve.waiting_page import value_of_admitted, waiting_moments
+from fieldmouse.queueing.solve.waiting_page import value_of_admitted_pages, waiting_moments
 
 
 class RatesByMode(NamedTuple):
@@ -61,8 +61,8 @@ def rates_by_mode(up: FloatArray, service: PhaseType, fade: float, gains: FloatA
     within[:, 0, :W, :W] = up[:, 0, 0]
     climb[:, 0, :, :W] = np.einsum("...ab,k->...abk", up[:, 0, 1:], service.alpha).reshape(modes, -1, W, n)
     down = np.zeros((levels, n, n))
-    down[1, :, :W] = np.kron(idle, service.exit[:, None])
-    down[2:] = np.kron(idle, np.outer(service.exit, service.alpha))
+    down[1, :, :W] = np.kron(idle, service.exit_rates[:, None])
+    down[2:] = np.kron(idle, np.outer(service.exit_rates, service.alpha))
     down[2:] += (fade * np.arange(1, levels - 1))[:, None, None] * np.eye(n)
     flat = gains.reshape(modes, levels, n, -1).copy()
     flat[:, 0] = 0.0
@@ -70,7 +70,7 @@ def rates_by_mode(up: FloatArray, service: PhaseType, fade: float, gains: FloatA
     return RatesByMode(within, climb, down, flat)
 
 
-class ReducedLower(NamedTuple):
+class CensoredLevels(NamedTuple):
     """`RatesByMode` of a mode when visits to the levels below are left out but what they gather is counted.
 
     `folds[mode, level]`: how often gains are divided by HUGE. A visit to the lower half
@@ -86,7 +86,7 @@ class ReducedLower(NamedTuple):
     ceiling: IntArray
 
 
-def reduce_lower_levels(given: RatesByMode, empty_states: int) -> ReducedLower:
+def censor_lower_levels(given: RatesByMode, empty_states: int) -> CensoredLevels:
     within, climb, gains = given.within.copy(), given.climb.copy(), given.gains.copy()
     modes, levels, jumps, n, _ = climb.shape
     folds = np.zeros((modes, levels), dtype=np.int64)
@@ -111,7 +111,7 @@ def reduce_lower_levels(given: RatesByMode, empty_states: int) -> ReducedLower:
                 gains[mode, level] /= HUGE
                 folds[mode, level] += 1
             states = n
-    return ReducedLower(within, climb, gains, folds, ceiling)
+    return CensoredLevels(within, climb, gains, folds, ceiling)
 
 
 @jit
@@ -184,7 +184,7 @@ def _extend_upper_part(
 
 @jit
 def evaluate_all_rules(
-    given: RatesByMode, low: ReducedLower, empty_states: int, peaks: IntArray, totals: FloatArray
+    given: RatesByMode, low: CensoredLevels, empty_states: int, peaks: IntArray, totals: FloatArray
 ) -> int:
     """Evaluate every rule in which a higher level never has a larger mode; returns their number.
 
@@ -315,21 +315,21 @@ class RuleTable:
         """Which modes a rule uses, as bits."""
         return np.asarray((self.peaks >= 0) @ (1 << np.arange(len(self.modes))))
 
-    def limits(self, rule: int, modes: Sequence[int]) -> tuple[int, ...]:
+    def limits_of_rule(self, rule: int, modes: Sequence[int]) -> tuple[int, ...]:
         """The rule's limits among these numbers of fetch workers, the largest first; unused ones take no level."""
         last = [int(self.peaks[rule, self.modes.index(robots)]) for robots in modes[:-1]]
         return tuple(accumulate(last, max))
 
-    def by_level(self, rule: int) -> RuleByLevel:
+    def rule_by_level(self, rule: int) -> RuleByLevel:
         """The rule written out."""
-        return RuleByLevel.from_limits(self.modes[::-1], self.peaks[rule, :0:-1].tolist(), self.model.top)
+        return RuleByLevel.from_limits(self.modes[::-1], self.peaks[rule, :0:-1].tolist(), self.model.highest_level)
 
 
 def count_rules(modes: int, levels: int) -> int:
     return math.comb(levels + modes - 1, modes - 1)
 
 
-def chosen_modes(model: Model, modes: Sequence[int] | None) -> tuple[int, ...]:
+def check_modes(model: Model, modes: Sequence[int] | None) -> tuple[int, ...]:
     """The numbers of fetch workers to choose from, all of the model's when None, from the smallest."""
     chosen = tuple(sorted(model.modes if modes is None else set(modes)))
     for robots in chosen:
@@ -340,9 +340,9 @@ def chosen_modes(model: Model, modes: Sequence[int] | None) -> tuple[int, ...]:
     return chosen
 
 
-def is_small(model: Model, modes: Sequence[int] | None = None) -> bool:
+def can_try_all_rules(model: Model, modes: Sequence[int] | None = None) -> bool:
     """Whether all rules of these modes can be tried."""
-    count = count_rules(len(chosen_modes(model, modes)), model.top + 1)
+    count = count_rules(len(check_modes(model, modes)), model.highest_level + 1)
     if model.lifetime.is_exponential:
         return count <= MOST
     return count * count_states(model, model.lifetime.order) <= MOST_STATES
@@ -350,11 +350,11 @@ def is_small(model: Model, modes: Sequence[int] | None = None) -> bool:
 
 def measure_all_rules(model: Model, modes: Sequence[int] | None = None) -> RuleTable:
     """All rules that use some of these modes (all of the model's when None)."""
-    chosen = chosen_modes(model, modes)
-    count = count_rules(len(chosen), model.top + 1)
-    if not is_small(model, chosen):
+    chosen = check_modes(model, modes)
+    count = count_rules(len(chosen), model.highest_level + 1)
+    if not can_try_all_rules(model, chosen):
         raise ModelError(
-            f"{len(chosen)} modes on {model.top + 1} levels make {count:,} rules, too many to try them all",
+            f"{len(chosen)} modes on {model.highest_level + 1} levels make {count:,} rules, too many to try them all",
             "name fewer modes, or a smaller K",
         )
     return (
@@ -366,9 +366,9 @@ def measure_all_rules(model: Model, modes: Sequence[int] | None = None) -> RuleT
 
 def _solve_together(model: Model, modes: tuple[int, ...], count: int) -> RuleTable:
     found = arrivals_for_modes(model, modes)
-    levels, W, M = model.top + 1, model.phases, model.service.order
+    levels, W, M = model.highest_level + 1, model.arrival_phases, model.service.order
     fade = model.lifetime.rate
-    ways = waiting_moments(model.service, fade, model.top)
+    ways = waiting_moments(model.service, fade, model.highest_level)
     worth = np.concatenate([ways.served[:, :, :2], ways.obsolete[:, :, :2]], axis=2)
     # Gathered in a unit of time: time, pages brought, dropped, served and their time, obsolete and theirs,
     # idleness, fetch workers.
@@ -377,13 +377,13 @@ def _solve_together(model: Model, modes: tuple[int, ...], count: int) -> RuleTab
         gains[mode, ..., 0] = 1.0
         gains[mode, ..., 1] = stream.brought[:, :, None]
         gains[mode, ..., 2] = stream.dropped[:, :, None]
-        gains[mode, ..., 3:7] = value_of_admitted(stream.up, model.service.alpha, worth)
+        gains[mode, ..., 3:7] = value_of_admitted_pages(stream.up, model.service.alpha, worth)
         gains[mode, 0, ..., 7] = 1.0
         gains[mode, ..., 8] = robots
     up = np.stack([stream.up for stream in found])
     peaks, totals = np.empty((count, len(modes)), dtype=np.int64), np.empty((count, 9))
     given = rates_by_mode(up, model.service, fade, gains)
-    reached = evaluate_all_rules(given, reduce_lower_levels(given, W), W, peaks, totals)
+    reached = evaluate_all_rules(given, censor_lower_levels(given, W), W, peaks, totals)
     assert reached == count
     time, brought, dropped, served, served_time, faded, faded_time, idle, robots_time = totals.T
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -406,7 +406,7 @@ def _solve_together(model: Model, modes: tuple[int, ...], count: int) -> RuleTab
 
 def _solve_one_by_one(model: Model, modes: tuple[int, ...], count: int) -> RuleTable:
     # Modes by level, never rising.
-    every = np.array(list(combinations_with_replacement(modes[::-1], model.top + 1)))
+    every = np.array(list(combinations_with_replacement(modes[::-1], model.highest_level + 1)))
     assert len(every) == count
     found = [solve(model, RuleByLevel(tuple(robots))) for robots in every.tolist()]
     # Modes never rise with the level: below the highest level of a mode there are only it and larger ones.

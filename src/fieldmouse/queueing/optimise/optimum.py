@@ -16,7 +16,13 @@ from fieldmouse.errors import FieldmouseError
 from fieldmouse.queueing.model.model import Cost, Measures, Model, cost_of
 from fieldmouse.queueing.model.phase_type import PhaseType
 from fieldmouse.queueing.model.validation import FloatArray, IntArray, ModelError
-from fieldmouse.queueing.optimise.landscape import RuleByLevel, RuleTable, chosen_modes, is_small, measure_all_rules
+from fieldmouse.queueing.optimise.landscape import (
+    RuleByLevel,
+    RuleTable,
+    can_try_all_rules,
+    check_modes,
+    measure_all_rules,
+)
 from fieldmouse.queueing.simulate import SimulatedMeasures, simulate
 from fieldmouse.queueing.solve.solve import solve
 
@@ -24,7 +30,7 @@ from fieldmouse.queueing.solve.solve import solve
 Limits = tuple[int, ...]
 
 
-def local_search(
+def search_downhill(
     model: Model, weights: Cost, robots: tuple[int, ...], starts: Iterable[Limits]
 ) -> tuple[Limits, float, int]:
     """The best limits on any walk, their cost, and how many rules were looked at; `robots` never rises."""
@@ -32,12 +38,14 @@ def local_search(
 
     def height(limits: Limits) -> float:
         if limits not in seen:
-            seen[limits] = cost_of(solve(model, RuleByLevel.from_limits(robots, limits, model.top)), weights)
+            seen[limits] = cost_of(solve(model, RuleByLevel.from_limits(robots, limits, model.highest_level)), weights)
         return seen[limits]
 
     def walk_downhill(here: Limits) -> Limits:
         while (
-            there := next((near for near in _neighbours(here, model.top) if height(near) < height(here)), None)
+            there := next(
+                (near for near in _neighbours(here, model.highest_level) if height(near) < height(here)), None
+            )
         ) is not None:
             here = there
         return here
@@ -128,8 +136,8 @@ class BoundsUnreachable(FieldmouseError):
 
 def optimise(model: Model, cost: Cost, modes: Sequence[int] | None = None) -> Optimum:
     """The best rule that uses some of the modes, limits of 0 and more, equal ones allowed."""
-    if not is_small(model, modes):
-        return _optimise_by_search(model, cost, chosen_modes(model, modes))
+    if not can_try_all_rules(model, modes):
+        return _optimise_by_search(model, cost, check_modes(model, modes))
     ground = measure_all_rules(model, modes)
     J = ground.cost(cost)
     best = {
@@ -144,10 +152,10 @@ def optimise(model: Model, cost: Cost, modes: Sequence[int] | None = None) -> Op
             within = [rule for used, rule in best.items() if not used & ~bits and used >> some[0]]
             rule = _plainest_best(ground, J, np.array(within))
             robots = tuple(ground.modes[k] for k in some)
-            subsets.append(RankedRule(robots, ground.limits(rule, robots), float(J[rule])))
+            subsets.append(RankedRule(robots, ground.limits_of_rule(rule, robots), float(J[rule])))
     rule = _plainest_best(ground, J, np.array(list(best.values())))
-    winner = ranked_rule(ground, rule, J)
-    measures = solve(model, ground.by_level(rule))
+    winner = rule_from_table(ground, rule, J)
+    measures = solve(model, ground.rule_by_level(rule))
     return Optimum(winner.robots, winner.limits, winner.J, measures, tuple(subsets), len(ground))
 
 
@@ -164,10 +172,10 @@ def _optimise_by_search(model: Model, cost: Cost, modes: tuple[int, ...]) -> Opt
         found = {}
         guess = optimise(_with_exponential_lifetime(model), cost, modes)
         best = [RankedRule(guess.robots, guess.limits, guess.J)]
-    starts = [_limits_among_modes(one, robots, model.top) for one in best]
-    limits, J, seen = local_search(model, cost, robots, starts)
-    rule = RuleByLevel.from_limits(robots, limits, model.top)
-    used = sorted({rule.concurrency_at(level) for level in range(model.top + 1)}, reverse=True)
+    starts = [_limits_among_modes(one, robots, model.highest_level) for one in best]
+    limits, J, seen = search_downhill(model, cost, robots, starts)
+    rule = RuleByLevel.from_limits(robots, limits, model.highest_level)
+    used = sorted({rule.concurrency_at(level) for level in range(model.highest_level + 1)}, reverse=True)
     winner = tuple(max(k for k, mode in enumerate(rule.robots) if mode == one) for one in used[:-1])
     subsets = tuple(sorted(found.values(), key=lambda one: (len(one.robots), [-r for r in one.robots])))
     return Optimum(tuple(used), winner, J, solve(model, rule), subsets, seen, exhaustive=False)
@@ -179,26 +187,26 @@ def _limits_among_modes(one: RankedRule, robots: tuple[int, ...], top: int) -> t
     return tuple(accumulate((ends.get(mode, -1) for mode in robots[:-1]), max))
 
 
-def ranked_rule(ground: RuleTable, rule: int, J: FloatArray) -> RankedRule:
+def rule_from_table(ground: RuleTable, rule: int, J: FloatArray) -> RankedRule:
     """A rule of the landscape, told by the modes it uses."""
     peaks = zip(reversed(ground.modes), ground.peaks[rule, ::-1], strict=True)
     robots = tuple(mode for mode, peak in peaks if peak >= 0)
-    return RankedRule(robots, ground.limits(rule, robots), float(J[rule]))
+    return RankedRule(robots, ground.limits_of_rule(rule, robots), float(J[rule]))
 
 
-def measure_by_name(ground: RuleTable, name: str) -> FloatArray:
+def table_column(ground: RuleTable, name: str) -> FloatArray:
     """A measure of every rule, by name; `loss_rate` and `obs_rate` count pages in a unit of time."""
     if name not in SCALES:
         raise ModelError(f"there is no measure `{name}` to hold down", f"there are {', '.join(SCALES)}")
     if name.endswith("_rate"):
-        return np.asarray(ground.rate * measure_by_name(ground, name.removesuffix("_rate")))
+        return np.asarray(ground.rate * table_column(ground, name.removesuffix("_rate")))
     return np.asarray(getattr(ground, name))
 
 
 def minimise_within_bounds(ground: RuleTable, measure: str, at_most: Mapping[str, float]) -> BoundedOptimum:
     """The rule with the least of a measure while others stay within bounds."""
-    values = measure_by_name(ground, measure)
-    held = {name: measure_by_name(ground, name) for name in at_most}
+    values = table_column(ground, measure)
+    held = {name: table_column(ground, name) for name in at_most}
     within = np.ones(len(ground), dtype=bool)
     for name, bound in at_most.items():
         allowed = held[name] <= bound
@@ -210,9 +218,9 @@ def minimise_within_bounds(ground: RuleTable, measure: str, at_most: Mapping[str
             )
         within &= allowed
     rule = _plainest_best(ground, values, np.flatnonzero(within))
-    winner = ranked_rule(ground, rule, values)
+    winner = rule_from_table(ground, rule, values)
     floor, multipliers = _solve_dual(values, held, at_most)
-    measures = solve(ground.model, ground.by_level(rule))
+    measures = solve(ground.model, ground.rule_by_level(rule))
     return BoundedOptimum(winner.robots, winner.limits, winner.J, measures, multipliers, floor)
 
 
@@ -278,7 +286,7 @@ def optimise_by_simulation(
     played: dict[RuleByLevel, SimulatedMeasures] = {}
 
     def J(robots: tuple[int, ...], limits: Limits) -> float:
-        rule = RuleByLevel.from_limits(robots, limits, model.top)
+        rule = RuleByLevel.from_limits(robots, limits, model.highest_level)
         if rule not in played:
             played[rule] = simulate(model, rule, events, np.random.default_rng(seed))
         return cost_of(played[rule], cost)
@@ -287,7 +295,7 @@ def optimise_by_simulation(
     for start in optimise(_with_exponential_lifetime(model), cost, modes).subsets:
         here, value = start.limits, J(start.robots, start.limits)
         while True:
-            ways = {limits: J(start.robots, limits) for limits in _one_step_neighbours(here, model.top)}
+            ways = {limits: J(start.robots, limits) for limits in _one_step_neighbours(here, model.highest_level)}
             best = min(ways, key=ways.__getitem__, default=here)
             if not ways or ways[best] >= value:
                 break
@@ -297,7 +305,7 @@ def optimise_by_simulation(
     if not worth:
         raise ModelError("no page was served in any run", "check the model, or play more events")
     winner = min(worth, key=lambda choice: choice.J)
-    measures = played[RuleByLevel.from_limits(winner.robots, winner.limits, model.top)]
+    measures = played[RuleByLevel.from_limits(winner.robots, winner.limits, model.highest_level)]
     return Optimum(winner.robots, winner.limits, winner.J, measures, tuple(found), len(played), exhaustive=False)
 
 

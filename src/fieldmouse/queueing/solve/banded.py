@@ -16,13 +16,13 @@ import numpy as np
 from fieldmouse.jit import jit
 from fieldmouse.queueing.model.model import Chain
 from fieldmouse.queueing.model.validation import FloatArray
-from fieldmouse.queueing.solve.stationary import band_weights
+from fieldmouse.queueing.solve.stationary import stationary_band_weights
 
 
 def obsolescence_rates(chain: Chain, rate: float) -> FloatArray:
     """How often some waiting page grows obsolete, by level, arrival phase and service phase."""
-    waiting = np.maximum(np.arange(chain.top + 1) - 1.0, 0.0)
-    shape = (chain.top + 1, chain.model.phases, chain.model.service.order)
+    waiting = np.maximum(np.arange(chain.highest_level + 1) - 1.0, 0.0)
+    shape = (chain.highest_level + 1, chain.model.arrival_phases, chain.model.service.order)
     return np.broadcast_to((waiting * rate)[:, None, None], shape).copy()
 
 
@@ -32,8 +32,8 @@ def banded_distribution(chain: Chain, fades: FloatArray) -> FloatArray:
     levels, jumps, W, M = len(up), up.shape[1], up.shape[2], service.order
     states, low = W + (levels - 1) * W * M, 2 * W * M - 1
     rows, weights = np.zeros((states, low + jumps * W * M)), np.empty(states)
-    _fill_band(up, service.S, service.exit, service.alpha, fades, rows, low)
-    band_weights(rows, low, weights)
+    _fill_band(up, service.S, service.exit_rates, service.alpha, fades, rows, low)
+    stationary_band_weights(rows, low, weights)
     weights /= weights.sum()
     share = np.zeros((levels, W, M))
     share[0, :, 0] = weights[:W]

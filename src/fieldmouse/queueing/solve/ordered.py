@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from fieldmouse.errors import FieldmouseError
 from fieldmouse.jit import jit
-from fieldmouse.queueing.model.arrivals import stationary
+from fieldmouse.queueing.model.arrivals import stationary_distribution
 from fieldmouse.queueing.model.model import Chain, count_states
 from fieldmouse.queueing.model.phase_type import PhaseType
 from fieldmouse.queueing.model.validation import FloatArray, IntArray
@@ -30,7 +30,7 @@ Array = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)
-class Coordinates:
+class TriangularPhaseType:
     """Start, upper triangular rates, rates of leaving, and the weights that sum over all phases.
 
     `turn` leads here: a row vector over the lifetime's phases times `turn`.
@@ -46,22 +46,22 @@ class Coordinates:
     def order(self) -> int:
         return len(self.start)
 
-    def astype(self, dtype: type[np.float64] | type[np.complex128]) -> Coordinates:
+    def astype(self, dtype: type[np.float64] | type[np.complex128]) -> TriangularPhaseType:
         parts = (self.start, self.rates, self.leave, self.one, self.turn)
-        return Coordinates(*(part.astype(dtype) for part in parts))
+        return TriangularPhaseType(*(part.astype(dtype) for part in parts))
 
 
-def triangular_coordinates(lifetime: PhaseType) -> Coordinates:
-    reached = np.flatnonzero(lifetime.reached)
+def triangular_phase_type(lifetime: PhaseType) -> TriangularPhaseType:
+    reached = np.flatnonzero(lifetime.reachable_phases)
     start, rates = lifetime.alpha[reached], lifetime.S[np.ix_(reached, reached)]
-    leave, one = lifetime.exit[reached], np.ones(len(reached))
+    leave, one = lifetime.exit_rates[reached], np.ones(len(reached))
     order = _one_way_order(rates)
     here = np.eye(lifetime.order)[:, reached]
     if order is not None:
-        return Coordinates(start[order], rates[np.ix_(order, order)], leave[order], one, here[:, order])
+        return TriangularPhaseType(start[order], rates[np.ix_(order, order)], leave[order], one, here[:, order])
     turn, triangle = _schur(rates)
     back = turn.conj().T
-    return Coordinates(start @ turn, triangle, back @ leave, back @ one, here @ turn)
+    return TriangularPhaseType(start @ turn, triangle, back @ leave, back @ one, here @ turn)
 
 
 def _one_way_order(rates: Array) -> IntArray | None:
@@ -101,13 +101,13 @@ def kronecker_power(vector: Array, digits: int) -> Array:
     return product
 
 
-def append_digit(x: Array, vector: Array) -> Array:
+def append_page_phase(x: Array, vector: Array) -> Array:
     """`x[digits, state]` with one more digit at the end."""
     longer: Array = x[:, None, :] * vector[None, :, None]
     return longer.reshape(-1, x.shape[1])
 
 
-def sum_out_digit(x: Array, digit: int, weights: Array) -> Array:
+def sum_out_page_phase(x: Array, digit: int, weights: Array) -> Array:
     """`x[digits, state]` without one of the digits, which is summed out with weights."""
     cube = x.reshape(len(weights) ** digit, len(weights), -1)
     left: Array = np.einsum("asb,s->ab", cube, weights)
@@ -149,7 +149,7 @@ def phase_multisets(order: int, digits: int) -> tuple[IntArray, IntArray]:
 class LevelSolver:
     """Solver of x (block (+) rates (+) ... (+) rates) = -b for a small block and a number of pages."""
 
-    def __init__(self, block: Array, where: Coordinates, kind: IntArray, counts: IntArray):
+    def __init__(self, block: Array, where: TriangularPhaseType, kind: IntArray, counts: IntArray):
         shifts = counts @ where.rates.diagonal()
         self._kind, self._rates, self._digits = kind, where.rates, int(counts[0].sum())
         eye = np.eye(len(block))
@@ -212,15 +212,15 @@ def _add_obsolescence_flow(x: Array, stride: int, waiting: int, leave: Array, fe
 def dense_distribution(chain: Chain) -> list[FloatArray]:
     """For each level, a row for each combination of waiting phases (the head's first), as in `ordered`."""
     rates, starts = dense_generator(chain, chain.model.lifetime)
-    n = chain.model.phases * chain.model.service.order
-    levels = np.split(stationary(rates), starts[1:])
+    n = chain.model.arrival_phases * chain.model.service.order
+    levels = np.split(stationary_distribution(rates), starts[1:])
     return [levels[0], *(np.ascontiguousarray(level.reshape(n, -1).T) for level in levels[1:])]
 
 
 def dense_generator(chain: Chain, lifetime: PhaseType) -> tuple[FloatArray, list[int]]:
     """All rates (the diagonal is not filled in), and where the states of each level start."""
-    service, up, top = chain.model.service, chain.arrivals.up, chain.top
-    W, M, R = chain.model.phases, service.order, lifetime.order
+    service, up, top = chain.model.service, chain.arrivals.up, chain.highest_level
+    W, M, R = chain.model.arrival_phases, service.order, lifetime.order
     sizes = [W, *(W * M * R**waiting for waiting in range(top))]
     starts = [sum(sizes[:level]) for level in range(top + 1)]
     rates = np.zeros((sum(sizes), sum(sizes)))
@@ -228,7 +228,7 @@ def dense_generator(chain: Chain, lifetime: PhaseType) -> tuple[FloatArray, list
     def block(level: int, to: int) -> FloatArray:
         return rates[starts[level] : starts[level] + sizes[level], starts[to] : starts[to] + sizes[to]]
 
-    start, next_served = lifetime.alpha[None], np.outer(service.exit, service.alpha)
+    start, next_served = lifetime.alpha[None], np.outer(service.exit_rates, service.alpha)
     for level in range(top + 1):
         block(level, level)[:] += _kron(up[level, 0], np.eye(sizes[level] // W))
         for jump in range(1, min(up.shape[1], top + 1 - level)):
@@ -239,14 +239,14 @@ def dense_generator(chain: Chain, lifetime: PhaseType) -> tuple[FloatArray, list
             continue
         block(level, level)[:] += _kron(np.eye(W), _kron(service.S, np.eye(R ** (level - 1))))
         if level == 1:
-            block(1, 0)[:] = _kron(np.eye(W), service.exit[:, None])
+            block(1, 0)[:] = _kron(np.eye(W), service.exit_rates[:, None])
             continue
         head, rest = np.ones((R, 1)), np.eye(R ** (level - 2))
         block(level, level - 1)[:] = _kron(np.eye(W), reduce(_kron, [next_served, head, rest]))
         for page in range(level - 1):
             ahead, behind = np.eye(W * M * R**page), np.eye(R ** (level - 2 - page))
             block(level, level)[:] += reduce(_kron, [ahead, lifetime.S, behind])
-            block(level, level - 1)[:] += reduce(_kron, [ahead, lifetime.exit[:, None], behind])
+            block(level, level - 1)[:] += reduce(_kron, [ahead, lifetime.exit_rates[:, None], behind])
     return rates, starts
 
 
@@ -298,19 +298,19 @@ class OrderedChain:
 
     def __init__(self, chain: Chain):
         model = chain.model
-        self.chain, self.at = chain, triangular_coordinates(model.lifetime)
+        self.chain, self.at = chain, triangular_phase_type(model.lifetime)
         count = count_states(model, self.at.order)
         if count > MOST_STATES:
             raise ModelTooLarge(count)
-        up, service, W = chain.arrivals.up, model.service, model.phases
+        up, service, W = chain.arrivals.up, model.service, model.arrival_phases
         self.n, self.reach = W * service.order, up.shape[1] - 1
         spread = np.einsum("ijab,mk->ijambk", up, np.eye(service.order))
         self._climb = spread.reshape(*up.shape[:2], self.n, self.n)
         self._first = np.einsum("jab,k->jabk", up[0], service.alpha).reshape(-1, W, self.n)
-        self._served = np.kron(np.eye(W), np.outer(service.exit, service.alpha))
+        self._served = np.kron(np.eye(W), np.outer(service.exit_rates, service.alpha))
         self._ones, self._leaves, self._solvers = [], [], []
         leaves: Array = np.zeros(1, dtype=self.at.rates.dtype)
-        for waiting in range(chain.top):
+        for waiting in range(chain.highest_level):
             ones = kronecker_power(self.at.one, waiting)
             self._ones.append(ones)
             self._leaves.append(leaves)
@@ -321,7 +321,7 @@ class OrderedChain:
     def solve(self) -> tuple[FloatArray, FloatArray, list[Array]]:
         """Shares and rates of fading by level, arrival and service phase; and the solution in full."""
         if count_states(self.chain.model, self.chain.model.lifetime.order) > DENSE:
-            return self.iterate()
+            return self.solve_by_iteration()
         x: list[Array] = [
             change_basis(level, max(0, i - 1), self.at.turn) if i else level.astype(self.at.rates.dtype)
             for i, level in enumerate(dense_distribution(self.chain))
@@ -329,7 +329,7 @@ class OrderedChain:
         x, share, fades = self._weigh_levels(x)
         return share, fades, x
 
-    def iterate(self) -> tuple[FloatArray, FloatArray, list[Array]]:
+    def solve_by_iteration(self) -> tuple[FloatArray, FloatArray, list[Array]]:
         """By rounds, whatever the size."""
         share = banded.banded_distribution(
             self.chain, banded.obsolescence_rates(self.chain, self.chain.model.lifetime.rate)
@@ -341,14 +341,14 @@ class OrderedChain:
         best, since = np.inf, 0
         for _ in range(ROUNDS):
             before = [level.copy() for level in x[:-1]]
-            for level in range(self.chain.top, 0, -1):
+            for level in range(self.chain.highest_level, 0, -1):
                 x[level] = self._solvers[level - 1](self._inflow(x, level))
             x, share, fades = self._weigh_levels(x)
             change = max(_relative_change(new, old) for new, old in zip(x, before, strict=False))
             best, since = (change, 0) if change < best else (best, since + 1)
             if change <= SAME or (best < 1e-11 and since > 3):
                 return share, fades, x
-            mixed = mixture.next(before, x[:-1])
+            mixed = mixture.mix_iterates(before, x[:-1])
             if self._is_plausible(mixed):
                 x[:-1] = mixed
             else:
@@ -361,27 +361,29 @@ class OrderedChain:
         for below in range(max(0, level - self.reach), level):
             jump = level - below
             rising = x[below] @ self._climb[below, jump] if below else (x[0] @ self._first[jump])[None]
-            total = rising if total is None else (total if below == 1 else append_digit(total, self.at.start)) + rising
+            total = (
+                rising if total is None else (total if below == 1 else append_page_phase(total, self.at.start)) + rising
+            )
         assert total is not None
         if level > 1:
-            total = append_digit(total, self.at.start)
-        if level < self.chain.top:
+            total = append_page_phase(total, self.at.start)
+        if level < self.chain.highest_level:
             above = x[level + 1]
-            total = total + sum_out_digit(above, 0, self.at.one) @ self._served
+            total = total + sum_out_page_phase(above, 0, self.at.one) @ self._served
             total += obsolescence_flow(above, level, self.at.leave)
         return total
 
     def _weigh_levels(self, x: list[Array]) -> tuple[list[Array], FloatArray, FloatArray]:
         """The levels weighed against each other, given how pages are distributed within each."""
-        shape = (self.chain.model.phases, self.chain.model.service.order)
-        sums, fades = np.zeros((2, self.chain.top + 1, *shape))
-        for level in range(1, self.chain.top + 1):
+        shape = (self.chain.model.arrival_phases, self.chain.model.service.order)
+        sums, fades = np.zeros((2, self.chain.highest_level + 1, *shape))
+        for level in range(1, self.chain.highest_level + 1):
             sums[level] = (self._ones[level - 1] @ x[level]).real.reshape(shape)
             fading = (self._leaves[level - 1] @ x[level]).real.reshape(shape)
             np.divide(fading, sums[level], out=fades[level], where=sums[level] > 0)
         share = banded.banded_distribution(self.chain, fades)
         weighed: list[Array] = [share[0, :, 0].astype(x[0].dtype)]
-        for level in range(1, self.chain.top + 1):
+        for level in range(1, self.chain.highest_level + 1):
             factor = np.divide(share[level], sums[level], out=np.zeros(shape), where=sums[level] > 0)
             weighed.append(x[level] * factor.ravel())
         return weighed, share, fades
@@ -401,7 +403,7 @@ class _AndersonMixing:
         self._results: list[Array] = []
         self._changes: list[Array] = []
 
-    def next(self, before: list[Array], after: list[Array]) -> list[Array]:
+    def mix_iterates(self, before: list[Array], after: list[Array]) -> list[Array]:
         result = np.concatenate([level.ravel() for level in after])
         self._results.append(result)
         self._changes.append(result - np.concatenate([level.ravel() for level in before]))

@@ -17,7 +17,7 @@ from fieldmouse.queueing.model.model import (
     Method,
     Model,
     Rule,
-    StayTotals,
+    SojournTotals,
     build_chain,
     compute_measures,
 )
@@ -25,7 +25,7 @@ from fieldmouse.queueing.model.validation import FloatArray, ModelError
 from fieldmouse.queueing.simulate import simulate
 from fieldmouse.queueing.solve import banded, waiting_page
 from fieldmouse.queueing.solve.ordered import OrderedChain
-from fieldmouse.queueing.solve.waiting_page import value_of_admitted, waiting_moments
+from fieldmouse.queueing.solve.waiting_page import value_of_admitted_pages, waiting_moments
 
 #: How long a simulation is unless told otherwise.
 EVENTS = 2_000_000
@@ -55,7 +55,7 @@ def solve(
 def _solve_ordered(found: Chain) -> Measures:
     ordered = OrderedChain(found)
     share, fades, x = ordered.solve()
-    served, obsolete = waiting_page.phase_type_stays(ordered, x)
+    served, obsolete = waiting_page.phase_type_sojourns(ordered, x)
     return compute_measures(found, share, fades, served, obsolete, "ordered")
 
 
@@ -68,15 +68,15 @@ def _solve_banded(found: Chain) -> Measures:
         )
     fades = banded.obsolescence_rates(found, model.lifetime.rate)
     share = banded.banded_distribution(found, fades)
-    served, obsolete = exponential_stays(found, share)
+    served, obsolete = exponential_sojourns(found, share)
     return compute_measures(found, share, fades, served, obsolete, "banded")
 
 
-def exponential_stays(found: Chain, share: FloatArray) -> tuple[StayTotals, StayTotals]:
+def exponential_sojourns(found: Chain, share: FloatArray) -> tuple[SojournTotals, SojournTotals]:
     """Of pages served and of pages grown obsolete, when lifetimes are exponential."""
     model = found.model
-    ways = waiting_moments(model.service, model.lifetime.rate, found.top)
+    ways = waiting_moments(model.service, model.lifetime.rate, found.highest_level)
     worth = np.concatenate([ways.served, ways.obsolete], axis=2)
-    total = value_of_admitted(found.arrivals.up, model.service.alpha, worth)
+    total = value_of_admitted_pages(found.arrivals.up, model.service.alpha, worth)
     sums = [float(s) for s in np.tensordot(share, total, axes=3)]
-    return StayTotals(sums[0], sums[1], sums[2]), StayTotals(sums[3], sums[4], sums[5])
+    return SojournTotals(sums[0], sums[1], sums[2]), SojournTotals(sums[3], sums[4], sums[5])

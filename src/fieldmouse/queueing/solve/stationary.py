@@ -16,7 +16,7 @@ HUGE = 1e200
 
 
 @jit
-def band_weights(rows: FloatArray, low: int, weights: FloatArray) -> None:
+def stationary_band_weights(rows: FloatArray, low: int, weights: FloatArray) -> None:
     """Stationary weights of a banded chain; `rows[s, t - s + low]` is the rate from s to t.
 
     The rows are used up. States are taken out from the last to the first, so the band

@@ -8,18 +8,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from fieldmouse.jit import jit
-from fieldmouse.queueing.model.model import StayTotals
+from fieldmouse.queueing.model.model import SojournTotals
 from fieldmouse.queueing.model.phase_type import PhaseType
 from fieldmouse.queueing.model.validation import FloatArray
 from fieldmouse.queueing.solve.ordered import (
     Array,
     LevelSolver,
     OrderedChain,
-    append_digit,
+    append_page_phase,
     kronecker_power,
     obsolescence_flow,
     phase_multisets,
-    sum_out_digit,
+    sum_out_page_phase,
 )
 from fieldmouse.queueing.solve.stationary import eliminate_states
 
@@ -37,11 +37,11 @@ def waiting_moments(service: PhaseType, fade: float, longest: int) -> WaitingMom
     M = service.order
     ways = WaitingMoments(np.zeros((longest, M, 3)), np.zeros((longest, M, 3)))
     room = np.empty((M, M)), np.empty((M, M + 1))
-    _fill_waiting_moments(service.S, service.exit, service.alpha, fade, ways.served, ways.obsolete, *room)
+    _fill_waiting_moments(service.S, service.exit_rates, service.alpha, fade, ways.served, ways.obsolete, *room)
     return ways
 
 
-def value_of_admitted(up: FloatArray, beta: FloatArray, worth: FloatArray) -> FloatArray:
+def value_of_admitted_pages(up: FloatArray, beta: FloatArray, worth: FloatArray) -> FloatArray:
     """What pages let in are worth, in a unit of time, by level, arrival phase, service phase and kind.
 
     `worth[n, m, kind]` is what a page is worth that finds n ahead and service in phase
@@ -122,11 +122,11 @@ def _sum_admitted(up: FloatArray, beta: FloatArray, worth: FloatArray, total: Fl
 def admitted_by_queue_length(ordered: OrderedChain, x: Sequence[Array]) -> list[Array]:
     """Pages let in, in a unit of time: for each number ahead, by phases (its own last) and service phase."""
     chain, at = ordered.chain, ordered.at
-    service, W = chain.model.service, chain.model.phases
+    service, W = chain.model.service, chain.model.arrival_phases
     # place[i, l]: how often, at level i, a batch brings an l-th page that is let in.
     place = chain.arrivals.up.sum(axis=3)[:, ::-1].cumsum(axis=1)[:, ::-1]
     found: list[Array] = []
-    for ahead in range(chain.top):
+    for ahead in range(chain.highest_level):
         total: Array | None = None
         for level in range(max(0, ahead + 1 - ordered.reach), ahead + 1):
             nth = ahead - level + 1
@@ -135,14 +135,14 @@ def admitted_by_queue_length(ordered: OrderedChain, x: Sequence[Array]) -> list[
             else:
                 coming = (x[0] @ place[0, nth]) * service.alpha[None]
             if total is not None:
-                coming = coming + (total if level == 1 else append_digit(total, at.start))
+                coming = coming + (total if level == 1 else append_page_phase(total, at.start))
             total = coming
         assert total is not None
-        found.append(append_digit(total, at.start) if ahead else total)
+        found.append(append_page_phase(total, at.start) if ahead else total)
     return found
 
 
-def transformed_moments(
+def laplace_moments(
     ordered: OrderedChain, newcomers: Sequence[Array], u: complex = 0.0, powers_of_time: int = 1
 ) -> tuple[Array, Array]:
     """E[T^k exp(-u T); served] and E[T^k exp(-u T); obsolete], in a unit of time, for k = 0, 1, ...
@@ -154,7 +154,7 @@ def transformed_moments(
     dtype = np.complex128 if complex_numbers else np.float64
     block = (service.S - u * np.eye(service.order)).astype(dtype)
     where = at.astype(dtype)
-    next_served = np.outer(service.exit, service.alpha).astype(dtype)
+    next_served = np.outer(service.exit_rates, service.alpha).astype(dtype)
     served, obsolete = np.zeros((2, powers_of_time), dtype=dtype)
     falling: list[Array] = []
     for ahead in range(len(newcomers) - 1, -1, -1):
@@ -171,10 +171,10 @@ def transformed_moments(
             time = solve(np.ascontiguousarray(entering))
             previous = time
             if own_end is None:
-                served[k] = (time @ service.exit).sum()
+                served[k] = (time @ service.exit_rates).sum()
                 continue
             obsolete[k] += (own_end @ time).sum()
-            after = sum_out_digit(time, 0, where.one) @ next_served
+            after = sum_out_page_phase(time, 0, where.one) @ next_served
             if ahead > 1:
                 after = after + obsolescence_flow(time, ahead - 1, where.leave)
             fallen.append(after)
@@ -182,7 +182,7 @@ def transformed_moments(
     return served, obsolete
 
 
-def phase_type_stays(ordered: OrderedChain, x: Sequence[Array]) -> tuple[StayTotals, StayTotals]:
+def phase_type_sojourns(ordered: OrderedChain, x: Sequence[Array]) -> tuple[SojournTotals, SojournTotals]:
     """Of pages served and of pages grown obsolete."""
-    served, obsolete = transformed_moments(ordered, admitted_by_queue_length(ordered, x), powers_of_time=3)
-    return StayTotals(*(float(s) for s in served.real)), StayTotals(*(float(s) for s in obsolete.real))
+    served, obsolete = laplace_moments(ordered, admitted_by_queue_length(ordered, x), powers_of_time=3)
+    return SojournTotals(*(float(s) for s in served.real)), SojournTotals(*(float(s) for s in obsolete.real))

@@ -38,7 +38,7 @@ class MeadowFetcher:
     async def fetch(
         self, link: Request, host: Host, address: str, *, body_limit: int | None = None
     ) -> Response | Failed:
-        site = self._meadow.site(host)
+        site = self._meadow.site_of_host(host)
         if site is None or site.address != address:
             return Failed(link, OutcomeReason.NO_CONNECTION, self._clock.now(), f"no such host at {address}")
         path = path_of(link.url)
@@ -58,24 +58,24 @@ class MeadowFetcher:
                 await self._clock.sleep(answer.drip)
         finally:
             self._answering[address] -= 1
-        head = _head(answer)
+        head = _response_head(answer)
         return Response(
             status=answer.status,
             head=head,
             body=answer.body[:body_limit],
-            request=self._request(link, site.authority, path),
+            request=self._request_head(link, site.authority, path),
             address=address,
             started_at=started_at,
             answered_at=answered_at,
             ended_at=self._clock.now(),
-            headers=_headers(head),
+            headers=_parse_headers(head),
             truncated="length" if len(answer.body[:body_limit]) < len(answer.body) else "",
         )
 
     async def close(self) -> None:
         """Do nothing: nothing is open."""
 
-    def _request(self, link: Request, authority: str, path: str) -> bytes:
+    def _request_head(self, link: Request, authority: str, path: str) -> bytes:
         lines = [f"GET {path} HTTP/1.1", f"Host: {authority}", f"User-Agent: {self._user_agent}"]
         lines.append("Accept-Encoding: gzip, br, zstd")
         if link.etag:
@@ -85,11 +85,11 @@ class MeadowFetcher:
         return "\r\n".join([*lines, "", ""]).encode()
 
 
-def _head(answer: MeadowResponse) -> bytes:
+def _response_head(answer: MeadowResponse) -> bytes:
     return b"HTTP/1.1 %d Meadow\r\n%sContent-Length: %d\r\n\r\n" % (answer.status, answer.headers, len(answer.body))
 
 
-def _headers(head: bytes) -> tuple[tuple[str, str], ...]:
+def _parse_headers(head: bytes) -> tuple[tuple[str, str], ...]:
     lines = head.decode("latin-1").split("\r\n")[1:-2]
     pairs = (line.partition(": ") for line in lines)
     return tuple((name.lower(), value) for name, _, value in pairs)

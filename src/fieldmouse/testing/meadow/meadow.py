@@ -24,42 +24,42 @@ class Meadow:
         """A few root pages; each of them reaches all pages."""
         return [Url(f"{site.origin}/") for site in self.plan.sites[: max(1, min(10, self.options.seeds))]]
 
-    def truth(self) -> list[TrueUrl]:
+    def true_urls(self) -> list[TrueUrl]:
         return list(true_urls(self.plan))
 
-    def site(self, host: Host) -> Site | None:
+    def site_of_host(self, host: Host) -> Site | None:
         return self.plan.by_authority.get(host.removeprefix("http://"))
 
-    def address(self, host: Host) -> str | None:
+    def address_of_host(self, host: Host) -> str | None:
         """Address of the host; None if there is no such host."""
-        site = self.site(host)
+        site = self.site_of_host(host)
         return site.address if site else None
 
-    def render(self, host: Host, path: str, at: float, accept_encoding: str = "") -> MeadowResponse:
+    def respond(self, host: Host, path: str, at: float, accept_encoding: str = "") -> MeadowResponse:
         """Response of the host to a request for `path` at that time."""
-        site = self.site(host)
+        site = self.site_of_host(host)
         if site is None:
             return MeadowResponse(404, b"", b"")
         return self.responder.respond(site, MeadowRequest(path, accept_encoding), at)
 
-    def version(self, url: Url, at: float) -> PageVersion | None:
+    def page_version(self, url: Url, at: float) -> PageVersion | None:
         """Version of the page at that time; None if the URL is not a page of the meadow."""
-        page = self._page(url)
-        return self.responder.changes.version(*page, at) if page else None
+        page = self._site_and_page(url)
+        return self.responder.changes.page_version(*page, at) if page else None
 
-    def rate(self, url: Url) -> float:
+    def change_rate(self, url: Url) -> float:
         """Changes per second of a page; 0 if it never changes or is not a page of the meadow."""
-        page = self._page(url)
-        return self.responder.changes.rate(*page) if page else 0.0
+        page = self._site_and_page(url)
+        return self.responder.changes.change_rate(*page) if page else 0.0
 
-    def changes(self, url: Url, start: float, end: float) -> list[float]:
+    def change_times(self, url: Url, start: float, end: float) -> list[float]:
         """Times in (start, end] at which the page's content changed; appearing, vanishing and moving do not
         count."""
-        page = self._page(url)
-        return self.responder.changes.between(*page, start, end) if page else []
+        page = self._site_and_page(url)
+        return self.responder.changes.change_times_between(*page, start, end) if page else []
 
-    def _page(self, url: Url) -> tuple[Site, int] | None:
-        site = self.site(host_of(url))
+    def _site_and_page(self, url: Url) -> tuple[Site, int] | None:
+        site = self.site_of_host(host_of(url))
         place = parse_path(site, path_of(url)) if site else None
         if site is None or place is None or place.special not in (None, SpecialPath.HOME):
             return None

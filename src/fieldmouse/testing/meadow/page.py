@@ -26,19 +26,19 @@ from fieldmouse.testing.meadow.rng import (
     MASK,
     MULTIPLIER,
     lognormal_quantiles,
+    random_threshold,
     random_words,
     salted_random_words,
-    threshold,
 )
 from fieldmouse.testing.meadow.words import ALL_TOPIC_WORDS, NAMES, TOPIC_WORDS, paragraphs
 
 
-def noise(options: MeadowOptions, site: Site, page: int, at: float) -> str:
+def render_noise(options: MeadowOptions, site: Site, page: int, at: float) -> str:
     """Markup with the page's noise; "" on a page without noise."""
     if not options.noise:
         return ""
     dice = random_words(options.seed, "noise", site.number, page)
-    if dice[0] >= threshold(options.noise):
+    if dice[0] >= random_threshold(options.noise):
         return ""
     token = random_words(options.seed, "token", site.number, page, repr(at))
     match dice[1] % 4:
@@ -108,15 +108,15 @@ _CLASSES = 8  # each twice as large as the previous one
 _VARIANTS = 8
 
 
-class Fillers:
+class FillerPieces:
     """Precompressed fillers in doubling sizes, so that any gap needs few of them."""
 
     def __init__(self, seed: int):
         self._classes = [
-            [_filler(seed, _SMALLEST << size, variant) for variant in range(_VARIANTS)] for size in range(_CLASSES)
+            [_make_filler(seed, _SMALLEST << size, variant) for variant in range(_VARIANTS)] for size in range(_CLASSES)
         ]
 
-    def take(self, missing: int, choice: int) -> list[CompressedPiece]:
+    def pieces_of_size(self, missing: int, choice: int) -> list[CompressedPiece]:
         """Return pieces of about `missing` bytes in total; none if that is less than the smallest piece."""
         taken = []
         while missing >= _SMALLEST:
@@ -128,7 +128,7 @@ class Fillers:
         return taken
 
 
-def _filler(seed: int, size: int, variant: int) -> CompressedPiece:
+def _make_filler(seed: int, size: int, variant: int) -> CompressedPiece:
     cells: list[str] = []
     length = 0
     while length < size - 60:
@@ -155,8 +155,8 @@ class PageFrame:
             f'<!DOCTYPE html>\n<html lang="{language}">\n<head>\n<meta charset="utf-8">\n'
             '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
             '<link rel="icon" href="data:,">\n'
-            f"<style>\n{_style(dice[2], int(options.page_kb * 100))}</style>\n"
-            f"<script>\n{_script(dice[3], int(options.page_kb * 60))}</script>\n"
+            f"<style>\n{_style_rules(dice[2], int(options.page_kb * 100))}</style>\n"
+            f"<script>\n{_script_lines(dice[3], int(options.page_kb * 60))}</script>\n"
         )
         menu = range(min(site.original, max(2, min(20, options.links // 5))))
         entries = "".join(
@@ -184,7 +184,7 @@ class PageFrame:
         self.links = len(menu) + 3
 
 
-def _style(salt: int, size: int) -> str:
+def _style_rules(salt: int, size: int) -> str:
     lines: list[str] = []
     length = 0
     while length < size:
@@ -198,7 +198,7 @@ def _style(salt: int, size: int) -> str:
     return "".join(lines)
 
 
-def _script(salt: int, size: int) -> str:
+def _script_lines(salt: int, size: int) -> str:
     lines: list[str] = []
     length = 0
     while length < size:
@@ -226,16 +226,16 @@ class PageRenderer:
         self._links = options.links
         self._bytes = options.page_kb * 1024
         self._paragraphs = paragraphs(options.seed)
-        self._text = [_bundles(topic, k) for k, topic in enumerate(self._paragraphs)]
+        self._text = [_articles_of_topic(topic, k) for k, topic in enumerate(self._paragraphs)]
         self._rewriting = options.rewriting
-        self._fillers = Fillers(options.seed)
+        self._fillers = FillerPieces(options.seed)
         self._shells: dict[int, PageFrame] = {}
         self._blocks: dict[tuple[int, int], CompressedPiece] = {}
         self._hrefs: list[list[str]] = [[] for _ in plan.sites]  # absolute, by host and page; "" until first used
         self._sizes = lognormal_quantiles(0.45)
         self._counts = lognormal_quantiles(0.35)
-        self._popular = plan.popular
-        self._anchors = _anchors(options.seed)
+        self._popular = plan.popular_sites
+        self._anchors = _anchor_texts(options.seed)
 
     def render(
         self, site: Site, page: int, dice: list[int], version: PageVersion, noise: str, story: bool, moved: bool
@@ -250,22 +250,22 @@ class PageRenderer:
         first, second = words[dice[14] % len(words)], words[(dice[14] >> 8) % len(words)]
         title = f"{first.capitalize()} and {second}: {NAMES[topic]} {site.number}-{page}"
         wanted = int(self._links * self._counts[dice[10] & 1023]) - shell.links
-        own = self._own_links(site, page, dice, wanted)
+        own = self._individual_links(site, page, dice, wanted)
         if story:
-            own.append(self._item(special_path(SpecialPath.STORY, page), page))
-        home = site.origin + special_path(SpecialPath.HOME, page) if moved else self._href(site, page)
+            own.append(self._link_item(special_path(SpecialPath.STORY, page), page))
+        home = site.origin + special_path(SpecialPath.HOME, page) if moved else self._absolute_url(site, page)
         pieces = [
             shell.top,
             store_uncompressed(
                 f'<title>{title}</title>\n<meta name="description" content="{first}, {second} and other '
                 f'{NAMES[topic]}: page {page} of {site.authority}">\n<link rel="canonical" '
-                f'href="{home}">\n{self._meta(site, page, dice)}</head>\n'
+                f'href="{home}">\n{self._robots_meta_tag(site, page, dice)}</head>\n'
             ),
             shell.nav,
             compress_fast(
                 f"<main><article><h1>{title}</h1>\n<p class=lead>All that is known of {first}, {second} and "
                 f"{words[(dice[14] >> 16) % len(words)]}. Revision {version.number}.</p>\n{noise}"
-                f"{self._latest(site, page, topic, version)}"
+                f"{self._rewritten_paragraph(site, page, topic, version)}"
                 f'<ul class="related">\n{"".join(own)}</ul>\n'
             ),
             self._text[topic][dice[15] % _BUNDLES],
@@ -273,13 +273,13 @@ class PageRenderer:
         x = dice[15]
         for k in range((wanted - len(own) + _BLOCK // 2) // _BLOCK):
             x = (x * MULTIPLIER + 1) & MASK
-            pieces.append(self._block(site, x >> 40, own=k % 3 != 2))
+            pieces.append(self._shared_link_block(site, x >> 40, own=k % 3 != 2))
         missing = int(self._bytes * self._sizes[dice[15] >> 8 & 1023]) - sum([len(piece[0]) for piece in pieces])
-        pieces += self._fillers.take(missing - len(shell.footer[0]), x >> 24)
+        pieces += self._fillers.pieces_of_size(missing - len(shell.footer[0]), x >> 24)
         pieces.append(shell.footer)
         return pieces
 
-    def _latest(self, site: Site, page: int, topic: int, version: PageVersion) -> str:
+    def _rewritten_paragraph(self, site: Site, page: int, topic: int, version: PageVersion) -> str:
         """The paragraph that a change rewrites; "" if a change only alters the revision number."""
         if not self._rewriting:
             return ""
@@ -289,54 +289,57 @@ class PageRenderer:
         last = " ".join(words[other % len(words)] for other in faces[:10])
         return f"<p>{texts[face % len(texts)]} Of late {last}.</p>\n"
 
-    def _own_links(self, site: Site, page: int, dice: list[int], wanted: int) -> list[str]:
+    def _individual_links(self, site: Site, page: int, dice: list[int], wanted: int) -> list[str]:
         """Links that only this page has, as list items."""
         anchors, popular = self._anchors, self._popular
-        items = [self._item(self._written(site, child, child + page), child) for child in child_pages(site, page)]
+        items = [
+            self._link_item(self._link_in_varied_form(site, child, child + page), child)
+            for child in child_pages(site, page)
+        ]
         if page == 0:
             sites = self.plan.sites
-            items += [self._item(f"{sites[k].origin}/", k) for k in site.links_to_sites]
+            items += [self._link_item(f"{sites[k].origin}/", k) for k in site.links_to_sites]
         else:
             step = len(site.sections)
             for near in (page - step, page + step):
                 if 0 < near < site.original and near % 97 != 5 and page % 97 != 5:  # in the same directory
-                    items.append(self._item(self._href(site, near).rpartition("/")[2], near))
+                    items.append(self._link_item(self._absolute_url(site, near).rpartition("/")[2], near))
         for nook in self.traits.special_links(site, page, dice):
-            items.append(self._nook(site, page, nook, dice))
+            items.append(self._special_link_item(site, page, nook, dice))
         singles = max(0, min(_SINGLES, wanted - len(items)))
         faces = salted_random_words(site.salt, -1 - page)
         own, hrefs = site.linked, self._hrefs
         half = singles // 2 if own > 4 else 0
         for face in faces[:half]:
-            href = self._written(site, face % own, face >> 5)
+            href = self._link_in_varied_form(site, face % own, face >> 5)
             items.append(_ITEM % (href, anchors[face >> 9 & 1023]))
         for face in faces[half:singles]:
             other = popular[face & 4095]
             at = (face >> 12) % other.linked
             made = hrefs[other.number]
-            items.append(_ITEM % ((made and made[at]) or self._href(other, at), anchors[face >> 9 & 1023]))
+            items.append(_ITEM % ((made and made[at]) or self._absolute_url(other, at), anchors[face >> 9 & 1023]))
         return items
 
-    def _item(self, href: str, number: int) -> str:
+    def _link_item(self, href: str, number: int) -> str:
         return _ITEM % (href, self._anchors[number & 1023])
 
-    def _nook(self, site: Site, page: int, nook: SpecialPath, dice: list[int]) -> str:
+    def _special_link_item(self, site: Site, page: int, nook: SpecialPath, dice: list[int]) -> str:
         if nook is SpecialPath.SESSION:
-            return self._item(f"{path_of(site, page)}?sid={dice[9]:08x}", page)
+            return self._link_item(f"{path_of(site, page)}?sid={dice[9]:08x}", page)
         if nook is SpecialPath.CALENDAR:
-            return self._item(special_path(nook, 0), page)
+            return self._link_item(special_path(nook, 0), page)
         if nook is SpecialPath.PARTNER:
             return f'<li><a rel="sponsored nofollow" href="{special_path(nook, page)}">our partner</a></li>\n'
-        return self._item(special_path(nook, page), page)
+        return self._link_item(special_path(nook, page), page)
 
-    def _meta(self, site: Site, page: int, dice: list[int]) -> str:
+    def _robots_meta_tag(self, site: Site, page: int, dice: list[int]) -> str:
         # Half of the nofollow pages say so in a header instead; see `Responder`.
         words = ["nofollow"] if self.traits.is_nofollow(site, page, dice) and dice[6] & 1 else []
         if dice[7] < self.traits.noindex:
             words.append("noindex")
         return f'<meta name="robots" content="{",".join(words)}">\n' if words else ""
 
-    def _block(self, site: Site, number: int, own: bool) -> CompressedPiece:
+    def _shared_link_block(self, site: Site, number: int, own: bool) -> CompressedPiece:
         """One of a limited number of shared link lists: of this host's pages, or of all hosts' pages."""
         if own and site.linked > 4:
             key = (site.number, number % (1 + min(63, site.size // _BLOCK)))
@@ -344,21 +347,21 @@ class PageRenderer:
             key = (-1, number % _FOREIGN_BLOCKS)
         block = self._blocks.get(key)
         if block is None:
-            block = self._blocks[key] = self._make_block(*key)
+            block = self._blocks[key] = self._make_shared_link_block(*key)
         return block
 
-    def _make_block(self, host: int, number: int) -> CompressedPiece:
+    def _make_shared_link_block(self, host: int, number: int) -> CompressedPiece:
         items = []
         for face in random_words(self.plan.options.seed, "block", host, number)[:_BLOCK]:
             if host >= 0:
                 site = self.plan.sites[host]
-                items.append(self._item(self._written(site, face % site.linked, face >> 5), face))
+                items.append(self._link_item(self._link_in_varied_form(site, face % site.linked, face >> 5), face))
             else:
                 other = self._popular[face & 4095]
-                items.append(self._item(self._href(other, (face >> 12) % other.linked), face >> 3))
+                items.append(self._link_item(self._absolute_url(other, (face >> 12) % other.linked), face >> 3))
         return compress_fast('<aside><ul class="side">\n' + "".join(items) + "</ul></aside>\n")
 
-    def _href(self, site: Site, page: int) -> str:
+    def _absolute_url(self, site: Site, page: int) -> str:
         """Absolute URL of a page, escaped for an attribute; cached, because many links use it."""
         hrefs = self._hrefs[site.number]
         if not hrefs:
@@ -368,9 +371,9 @@ class PageRenderer:
             href = hrefs[page] = f"http://{site.authority}{path_of(site, page)}".replace("&", "&amp;")
         return href
 
-    def _written(self, site: Site, page: int, form: int) -> str:
+    def _link_in_varied_form(self, site: Site, page: int, form: int) -> str:
         """Link to a page of the same host, in one of the forms people write."""
-        href = self._href(site, page)
+        href = self._absolute_url(site, page)
         start = site.path_start
         if page & 63 == 9 and form & 8:
             href = href.replace("%C3%A9%20", "é ")
@@ -388,7 +391,7 @@ class PageRenderer:
         return f"HTTP{href[4:start]}/./x/..{href[start:]}#top"
 
 
-def _bundles(texts: list[str], topic: int) -> list[CompressedPiece]:
+def _articles_of_topic(texts: list[str], topic: int) -> list[CompressedPiece]:
     """Articles for pages of one topic, with two to five of its paragraphs each."""
     made = []
     for k in range(_BUNDLES):
@@ -398,7 +401,7 @@ def _bundles(texts: list[str], topic: int) -> list[CompressedPiece]:
     return made
 
 
-def _anchors(seed: int) -> list[str]:
+def _anchor_texts(seed: int) -> list[str]:
     made = []
     for k in range(1024):
         r = random_words(seed, "anchor", k)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from fieldmouse.testing.meadow.options import MeadowOptions
 from fieldmouse.testing.meadow.plan import FANOUT, Site
-from fieldmouse.testing.meadow.rng import salted_random_words, threshold
+from fieldmouse.testing.meadow.rng import random_threshold, salted_random_words
 from fieldmouse.testing.meadow.words import ALL_TOPIC_WORDS
 
 
@@ -83,13 +83,13 @@ def path_of(site: Site, page: int) -> str:
 
 def section_of(site: Site, page: int) -> str:
     # A copy lies in its original's directory; otherwise its relative links would point elsewhere.
-    page = original_of(site, page)
+    page = original_page_of(site, page)
     if page % 97 == 5 and site.habits.keeps_private:
         return "private"
     return site.sections[page % len(site.sections)]
 
 
-def original_of(site: Site, page: int) -> int:
+def original_page_of(site: Site, page: int) -> int:
     """The page whose body this one shows: itself, except for copies."""
     if site.original <= page < site.linked:
         return 1 + (page * site.scatter >> 5) % (site.original - 1)
@@ -123,14 +123,14 @@ class PageTraits:
     """Thresholds for a page's random numbers: the special paths it links to, and its own peculiarities."""
 
     def __init__(self, options: MeadowOptions):
-        self.gone = threshold(options.not_found)
-        self.go = threshold(options.redirects)
-        self.private = threshold(options.private)
-        self.nofollow = threshold(options.nofollow)
-        self.broken = threshold(options.broken)
-        self.server_error = threshold(options.server_error)
-        self.noindex = threshold(options.noindex)
-        self.changing = threshold(options.changing)
+        self.gone = random_threshold(options.not_found)
+        self.go = random_threshold(options.redirects)
+        self.private = random_threshold(options.private)
+        self.nofollow = random_threshold(options.nofollow)
+        self.broken = random_threshold(options.broken)
+        self.server_error = random_threshold(options.server_error)
+        self.noindex = random_threshold(options.noindex)
+        self.changing = random_threshold(options.changing)
 
     def special_links(self, site: Site, page: int, dice: list[int]) -> Iterator[SpecialPath]:
         """Special paths that an original page links to."""
@@ -159,14 +159,14 @@ class PageTraits:
         """Whether the whole page says nofollow; only leaf pages do."""
         return dice[6] < self.nofollow and page > 0 and page * FANOUT + 1 >= site.linked
 
-    def stalls(self, site: Site, page: int, dice: list[int]) -> bool:
+    def never_answers(self, site: Site, page: int, dice: list[int]) -> bool:
         return site.habits.stalling and page * FANOUT + 1 >= site.linked and page > 0 and dice[7] % 4 == 0
 
     def fails_once(self, dice: list[int]) -> bool:
         return dice[8] < self.server_error
 
 
-def page_rng(site: Site, page: int) -> list[int]:
+def page_random_words(site: Site, page: int) -> list[int]:
     return salted_random_words(site.salt, page)
 
 

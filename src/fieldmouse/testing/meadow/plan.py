@@ -20,7 +20,7 @@ import numpy as np
 
 from fieldmouse.testing.meadow.addresses import HostAddresses, place_of_host
 from fieldmouse.testing.meadow.options import MeadowOptions
-from fieldmouse.testing.meadow.rng import lognormal_quantiles, random_words, threshold
+from fieldmouse.testing.meadow.rng import lognormal_quantiles, random_threshold, random_words
 
 #: Pages that a page links to first on its host: few levels, so a large host never runs out of known URLs.
 FANOUT = 20
@@ -116,14 +116,14 @@ class MeadowPlan:
         counts = host_sizes(options.pages, options.hosts, options.gamma)
         firsts = accumulate(counts, initial=0)
         self.sites = [
-            self._settle(k, size, first, spread) for k, (size, first) in enumerate(zip(counts, firsts, strict=False))
+            self._make_site(k, size, first, spread) for k, (size, first) in enumerate(zip(counts, firsts, strict=False))
         ]
         self.by_authority = {site.authority: site for site in self.sites}
         self.by_address = {site.address: site for site in self.sites}
 
-    def _settle(self, number: int, size: int, before: int, spread: list[float]) -> Site:
+    def _make_site(self, number: int, size: int, before: int, spread: list[float]) -> Site:
         options = self.options
-        habits = _habits(options, number, size, spread)
+        habits = _draw_habits(options, number, size, spread)
         address_number = number // options.hosts_per_address
         address = self.addresses[address_number]
         name = f"h{number}.a{address_number}.meadow.test" if options.has_names else address
@@ -153,7 +153,7 @@ class MeadowPlan:
         )
 
     @cached_property
-    def popular(self) -> list[Site]:
+    def popular_sites(self) -> list[Site]:
         """4,096 random hosts, weighted by size: index it with a random number."""
         bounds = np.cumsum([site.size for site in self.sites])
         rng = np.random.default_rng(self.options.seed)
@@ -168,10 +168,10 @@ class MeadowPlan:
         return [f"*.a{k}.meadow.test={self.addresses[k]}:{self.port}" for k in range(count)]
 
 
-def _habits(options: MeadowOptions, number: int, size: int, spread: list[float]) -> SiteHabits:
+def _draw_habits(options: MeadowOptions, number: int, size: int, spread: list[float]) -> SiteHabits:
     r = random_words(options.seed, "habits", number)
-    has_robots = r[0] < threshold(options.robots)
-    trap = has_robots and r[1] < threshold(options.traps)
+    has_robots = r[0] < random_threshold(options.robots)
+    trap = has_robots and r[1] < random_threshold(options.traps)
     # The largest hosts use gzip, the cheapest to serve; otherwise one random number would decide the meadow's
     # speed.
     tongue = 0 if not options.compression else 19 if number < 8 and options.hosts > 8 else r[2] % 20
@@ -180,22 +180,22 @@ def _habits(options: MeadowOptions, number: int, size: int, spread: list[float])
         keeps_private=has_robots and r[3] % 2 == 0,
         names_mice=has_robots and r[4] % 4 == 0,
         has_trap=trap,
-        crawl_delay=options.crawl_delay if has_robots and r[5] < threshold(options.crawl_delay_share) else 0.0,
-        has_sitemap=has_robots and r[6] < threshold(options.sitemaps),
+        crawl_delay=options.crawl_delay if has_robots and r[5] < random_threshold(options.crawl_delay_share) else 0.0,
+        has_sitemap=has_robots and r[6] < random_threshold(options.sitemaps),
         sitemap_indexed=r[7] % 2 == 0,
         sitemap_gzipped=r[8] % 2 == 0,
         encoding="" if tongue < 2 else "br" if tongue == 2 else "zstd" if tongue == 3 else "gzip",
         chunked=r[9] % 10 == 0,
         closing=r[10] % 20 == 0,
         validators=2 if r[11] % 5 < 3 else r[11] % 5 - 3,
-        date_lie=_date_lie(options, number),
-        busy=r[12] < threshold(options.busy),
-        slow=r[13] < threshold(options.slow),
-        stalling=r[14] < threshold(options.stalling),
+        date_lie=_draw_date_lie(options, number),
+        busy=r[12] < random_threshold(options.busy),
+        slow=r[13] < random_threshold(options.slow),
+        stalling=r[14] < random_threshold(options.stalling),
         latency=options.latency * spread[r[15] % len(spread)],
     )
 
 
-def _date_lie(options: MeadowOptions, number: int) -> str:
+def _draw_date_lie(options: MeadowOptions, number: int) -> str:
     lies, kind, *_ = random_words(options.seed, "dates", number)
-    return ("now", "never")[kind & 1] if lies < threshold(options.date_lies) else ""
+    return ("now", "never")[kind & 1] if lies < random_threshold(options.date_lies) else ""

@@ -23,20 +23,20 @@ import brotli
 import zstandard
 
 from fieldmouse.testing.meadow.addresses import place_of_client
-from fieldmouse.testing.meadow.changes import Changes, Location, PageLifetimes, PageVersion
+from fieldmouse.testing.meadow.changes import Location, PageChanges, PageLifetimes, PageVersion
 from fieldmouse.testing.meadow.options import MeadowOptions
-from fieldmouse.testing.meadow.page import CompressedPiece, PageRenderer, gzip_member, join_plain, noise
+from fieldmouse.testing.meadow.page import CompressedPiece, PageRenderer, gzip_member, join_plain, render_noise
 from fieldmouse.testing.meadow.paths import (
     SpecialPath,
     is_redirect_chain,
-    original_of,
-    page_rng,
+    original_page_of,
+    page_random_words,
     parse_path,
     path_of,
     special_path,
 )
 from fieldmouse.testing.meadow.plan import MeadowPlan, Site
-from fieldmouse.testing.meadow.rng import random_words, threshold
+from fieldmouse.testing.meadow.rng import random_threshold, random_words
 
 PER_SITEMAP = 1000
 
@@ -75,7 +75,7 @@ def sitemap_paths(site: Site) -> list[str]:
 
 
 def sitemap(
-    site: Site, path: str, options: MeadowOptions, changes: Changes, fates: PageLifetimes, at: float
+    site: Site, path: str, options: MeadowOptions, changes: PageChanges, fates: PageLifetimes, at: float
 ) -> bytes | None:
     """Sitemap document at `path`, or None if there is none."""
     paths = sitemap_paths(site)
@@ -84,18 +84,18 @@ def sitemap(
     place = paths.index(path)
     if len(paths) > 1 and place == 0:
         rows = "".join(f"<sitemap><loc>{site.origin}{part}</loc></sitemap>\n" for part in paths[1:])
-        return _document("sitemapindex", rows).encode()
+        return _sitemap_document("sitemapindex", rows).encode()
     first = max(0, place - 1) * PER_SITEMAP
     rows = "".join(
-        _row(site, place, _lastmod(site, page, options, changes, at))
+        _sitemap_entry(site, place, _lastmod_of_page(site, page, options, changes, at))
         for page in range(first, min(first + PER_SITEMAP, site.size))
-        for place in _places(site, page, fates, at)
+        for place in _current_paths(site, page, fates, at)
     )
-    text = _document("urlset", rows).encode()
+    text = _sitemap_document("urlset", rows).encode()
     return gzip.compress(text, 6, mtime=0) if path.endswith(".gz") else text
 
 
-def _places(site: Site, page: int, fates: PageLifetimes, at: float) -> list[str]:
+def _current_paths(site: Site, page: int, fates: PageLifetimes, at: float) -> list[str]:
     """Current path of the page, and of the new page it links to."""
     if not fates.is_active:
         return [path_of(site, page)]
@@ -106,26 +106,26 @@ def _places(site: Site, page: int, fates: PageLifetimes, at: float) -> list[str]
     return [path_of(site, page), *story] if where is Location.HERE else []
 
 
-def _lastmod(site: Site, page: int, options: MeadowOptions, changes: Changes, at: float) -> float:
+def _lastmod_of_page(site: Site, page: int, options: MeadowOptions, changes: PageChanges, at: float) -> float:
     """Lastmod date of a page: the truth, or one of the two common lies."""
     if not has_false_lastmod(site, options):
-        return changes.version(site, page, at).since
+        return changes.page_version(site, page, at).since
     always_today = random_words(options.seed, "lastmod", site.number)[1] & 1
     return at // 86_400.0 * 86_400.0 if always_today else options.began or 1e9
 
 
 def has_false_lastmod(site: Site, options: MeadowOptions) -> bool:
     """Whether the host's lastmod is wrong."""
-    return random_words(options.seed, "lastmod", site.number)[0] < threshold(options.sitemap_lies)
+    return random_words(options.seed, "lastmod", site.number)[0] < random_threshold(options.sitemap_lies)
 
 
-def _row(site: Site, place: str, since: float) -> str:
+def _sitemap_entry(site: Site, place: str, since: float) -> str:
     path = place.replace("&", "&amp;")
     lastmod = time.strftime("<lastmod>%Y-%m-%dT%H:%M:%SZ</lastmod>", time.gmtime(since)) if since else ""
     return f"<url><loc>{site.origin}{path}</loc>{lastmod}</url>\n"
 
 
-def _document(root: str, rows: str) -> str:
+def _sitemap_document(root: str, rows: str) -> str:
     return (
         '<?xml version="1.0" encoding="UTF-8"?>\n'
         f'<{root} xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">\n{rows}</{root}>\n'
@@ -163,7 +163,7 @@ class Responder:
     def __init__(self, plan: MeadowPlan):
         self.plan = plan
         self.renderer = PageRenderer(plan)
-        self.changes = Changes(plan.options)
+        self.changes = PageChanges(plan.options)
         self.lifetimes = PageLifetimes(plan.options, self.changes)
         self._zstd = zstandard.ZstdCompressor(level=1)
         self._chance = random.Random(plan.options.seed)
@@ -171,7 +171,7 @@ class Responder:
         self._recent: dict[tuple[int, int, int, str, bool], MeadowResponse] = {}
 
     def respond(self, site: Site, ask: MeadowRequest, now: float) -> MeadowResponse:
-        answer = self._answer(site, ask, now)
+        answer = self._response_without_delay(site, ask, now)
         habits = site.habits
         if habits.latency:
             answer = answer._replace(delay=habits.latency * (0.5 + 0.5 * self._chance.expovariate(1.0)))
@@ -183,46 +183,48 @@ class Responder:
             answer = answer._replace(drip=self.plan.options.slow_seconds)
         return answer
 
-    def _answer(self, site: Site, ask: MeadowRequest, now: float) -> MeadowResponse:
+    def _response_without_delay(self, site: Site, ask: MeadowRequest, now: float) -> MeadowResponse:
         path = ask.path
         if path == "/robots.txt":
             text = robots_txt(site, self.plan.options)
-            return _nothing(404) if text is None else MeadowResponse(200, _TEXT, text.encode())
-        if site.habits.busy and self._first_time(self.plan.options.pages + site.number):
+            return _error_response(404) if text is None else MeadowResponse(200, _TEXT, text.encode())
+        if site.habits.busy and self._is_first_time(self.plan.options.pages + site.number):
             wait = b"Retry-After: %d\r\n" % self.plan.options.busy_seconds
             return MeadowResponse(429, _HTML + wait, b"<!DOCTYPE html><title>busy</title><p>Come back later.</p>\n")
         place = parse_path(site, path)
         if place is not None and place.special is None:
-            return self._page(site, place.number, ask, now)
+            return self._page_response(site, place.number, ask, now)
         if place is not None and place.special is not None:
-            return self._nook(site, place.special, place.number, ask, now)
+            return self._special_path_response(site, place.special, place.number, ask, now)
         if path.startswith("/sitemap"):
             document = sitemap(site, path, self.plan.options, self.changes, self.lifetimes, now)
             if document is not None:
                 kind = b"application/gzip" if path.endswith(".gz") else b"application/xml"
                 return MeadowResponse(200, b"Content-Type: %s\r\n" % kind, document)
-        return _nothing(404)
+        return _error_response(404)
 
-    def _page(self, site: Site, page: int, ask: MeadowRequest, now: float, moved: bool = False) -> MeadowResponse:
-        signs, dice = self.renderer.traits, page_rng(site, page)
+    def _page_response(
+        self, site: Site, page: int, ask: MeadowRequest, now: float, moved: bool = False
+    ) -> MeadowResponse:
+        signs, dice = self.renderer.traits, page_random_words(site, page)
         if self.lifetimes.is_active and not moved:
             match self.lifetimes.location(site, page, now):
                 case Location.AWAY:
-                    return _nothing(404)
+                    return _error_response(404)
                 case Location.GONE:
-                    return _nothing(410)
+                    return _error_response(410)
                 case Location.MOVED:
-                    return _moved(301, special_path(SpecialPath.HOME, page))
-        if signs.stalls(site, page, dice):
+                    return _redirect_response(301, special_path(SpecialPath.HOME, page))
+        if signs.never_answers(site, page, dice):
             return MeadowResponse(0, b"", b"", stall=True)
-        if signs.fails_once(dice) and self._first_time(site.pages_before + page):
-            return _nothing(500)
-        shown = original_of(site, page)
+        if signs.fails_once(dice) and self._is_first_time(site.pages_before + page):
+            return _error_response(500)
+        shown = original_page_of(site, page)
         if shown != page:
-            dice = page_rng(site, shown)
-        version = self.changes.version_at_rate(site, shown, self.changes.rate_from_rng(dice), now)
-        noise_markup = noise(self.plan.options, site, shown, now)
-        validators = b"" if noise_markup else _validators(site, page, version, now)
+            dice = page_random_words(site, shown)
+        version = self.changes.page_version_at_rate(site, shown, self.changes.change_rate_from_rng(dice), now)
+        noise_markup = render_noise(self.plan.options, site, shown, now)
+        validators = b"" if noise_markup else _validator_headers(site, page, version, now)
         if validators and self._is_unchanged(site, shown, validators, ask, version):
             return MeadowResponse(304, validators, b"")
         encoding = site.habits.encoding
@@ -237,7 +239,7 @@ class Responder:
                 headers += b"X-Robots-Tag: nofollow\r\n"
             story = self.lifetimes.is_active and self.lifetimes.links_to_new_page(site, shown, now)
             pieces = self.renderer.render(site, shown, dice, version, noise_markup, story, moved)
-            answer = self._encoded(headers, pieces, encoding)
+            answer = self._encoded_response(headers, pieces, encoding)
             if uncacheable:
                 return answer
             if len(self._recent) >= _RECENT:
@@ -245,13 +247,13 @@ class Responder:
             self._recent[key] = answer
         return answer
 
-    def _first_time(self, index: int) -> bool:
+    def _is_first_time(self, index: int) -> bool:
         if self._happened[index]:
             return False
         self._happened[index] = 1
         return True
 
-    def _encoded(self, headers: bytes, pieces: list[CompressedPiece], encoding: str) -> MeadowResponse:
+    def _encoded_response(self, headers: bytes, pieces: list[CompressedPiece], encoding: str) -> MeadowResponse:
         if encoding == "gzip":
             body = gzip_member(pieces)
         elif encoding == "br":
@@ -274,54 +276,58 @@ class Responder:
             unchanged = int(version.since or 1e9) <= held
             # The date cannot distinguish two changes within a second: a conditional request by date then gets
             # the page.
-            return unchanged and (not version.since or self.changes.distinct_by_second(site, page, version))
+            return unchanged and (not version.since or self.changes.is_only_change_in_its_second(site, page, version))
         return False
 
-    def _nook(self, site: Site, nook: SpecialPath, number: int, ask: MeadowRequest, now: float) -> MeadowResponse:
-        dice = page_rng(site, number) if number < site.size else []
+    def _special_path_response(
+        self, site: Site, nook: SpecialPath, number: int, ask: MeadowRequest, now: float
+    ) -> MeadowResponse:
+        dice = page_random_words(site, number) if number < site.size else []
         if nook is SpecialPath.HOME:
             here = self.lifetimes.location(site, number, now) is Location.MOVED
-            return self._page(site, number, ask, now, moved=True) if here else _nothing(404)
+            return self._page_response(site, number, ask, now, moved=True) if here else _error_response(404)
         if nook is SpecialPath.STORY:
             if not self.lifetimes.links_to_new_page(site, number, now):
-                return _nothing(404)
-            return _leaf(f"A story, part {site.number}-{number}", [path_of(site, number), "/"])
+                return _error_response(404)
+            return _small_page(f"A story, part {site.number}-{number}", [path_of(site, number), "/"])
         if nook is SpecialPath.CALENDAR:
             if not site.habits.has_trap:
-                return _nothing(404)
+                return _error_response(404)
             near = [special_path(nook, number + 1), special_path(nook, max(0, number - 1)), "/"]
-            return _leaf(f"Month {number}", near)
+            return _small_page(f"Month {number}", near)
         if nook is SpecialPath.SESSION:
             if not site.habits.has_trap or number % 16:
-                return _nothing(404)
+                return _error_response(404)
             fresh = f"{path_of(site, number)}?sid={self._chance.getrandbits(32):08x}"
-            return _leaf("Welcome back", [fresh, path_of(site, number), "/"])
+            return _small_page("Welcome back", [fresh, path_of(site, number), "/"])
         if nook is SpecialPath.ONWARD:
             if not is_redirect_chain(dice):
-                return _nothing(404)
-            return _moved(301, site.origin + path_of(site, dice[10] % site.original))
-        if nook not in self.renderer.traits.special_links(site, number, dice) or number != original_of(site, number):
-            return _nothing(404)
+                return _error_response(404)
+            return _redirect_response(301, site.origin + path_of(site, dice[10] % site.original))
+        if nook not in self.renderer.traits.special_links(site, number, dice) or number != original_page_of(
+            site, number
+        ):
+            return _error_response(404)
         match nook:
             case SpecialPath.GONE:
-                return _nothing(404)
+                return _error_response(404)
             case SpecialPath.BROKEN:
-                return _nothing(500)
+                return _error_response(500)
             case SpecialPath.GO:
-                return self._go(site, number, dice)
+                return self._redirect_of_page(site, number, dice)
             case SpecialPath.FILE:
                 return MeadowResponse(200, b"Content-Type: application/pdf\r\n", b"%PDF-1.4\n%%EOF\n")
             case _:
-                return _leaf(f"{nook.name.lower()} {number}", ["/"])
+                return _small_page(f"{nook.name.lower()} {number}", ["/"])
 
-    def _go(self, site: Site, number: int, dice: list[int]) -> MeadowResponse:
+    def _redirect_of_page(self, site: Site, number: int, dice: list[int]) -> MeadowResponse:
         status = redirect_status(dice)
         if is_redirect_chain(dice):
-            return _moved(status, special_path(SpecialPath.ONWARD, number))
+            return _redirect_response(status, special_path(SpecialPath.ONWARD, number))
         if dice[9] % 4 == 1:
-            other = self.plan.popular[dice[10] % 4096]
-            return _moved(status, other.origin + path_of(other, dice[11] % other.original))
-        return _moved(status, path_of(site, dice[10] % site.original))
+            other = self.plan.popular_sites[dice[10] % 4096]
+            return _redirect_response(status, other.origin + path_of(other, dice[11] % other.original))
+        return _redirect_response(status, path_of(site, dice[10] % site.original))
 
 
 _ENCODED = {
@@ -333,34 +339,34 @@ def redirect_status(dice: list[int]) -> int:
     return _REDIRECTS[dice[8] % 4]
 
 
-def _nothing(status: int) -> MeadowResponse:
+def _error_response(status: int) -> MeadowResponse:
     return MeadowResponse(status, _HTML, b"<!DOCTYPE html><title>%d</title><p>Nothing here.</p>\n" % status)
 
 
-def _moved(status: int, target: str) -> MeadowResponse:
+def _redirect_response(status: int, target: str) -> MeadowResponse:
     return MeadowResponse(
         status, _HTML + b"Location: %s\r\n" % target.encode(), b"<!DOCTYPE html><title>Moved</title>\n"
     )
 
 
-def _leaf(title: str, links: list[str]) -> MeadowResponse:
+def _small_page(title: str, links: list[str]) -> MeadowResponse:
     items = "".join(f'<li><a href="{link.replace("&", "&amp;")}">{link[1:5]}</a></li>' for link in links)
     text = f'<!DOCTYPE html><html lang="en"><title>{title}</title><h1>{title}</h1><ul>{items}</ul>\n'
     return MeadowResponse(200, _HTML, text.encode())
 
 
-def _validators(site: Site, page: int, version: PageVersion, now: float) -> bytes:
+def _validator_headers(site: Site, page: int, version: PageVersion, now: float) -> bytes:
     kind, lie = site.habits.validators, site.habits.date_lie
     if kind == 0:
         return b""
-    modified = _modified(version.since) if version.since else _EVER
+    modified = _last_modified_header(version.since) if version.since else _EVER
     if lie:
-        modified = _modified(now) if lie == "now" else _EVER
+        modified = _last_modified_header(now) if lie == "now" else _EVER
     return modified if kind == 1 else b'%sETag: W/"%x-%x"\r\n' % (modified, page, version.number)
 
 
-def _modified(since: float) -> bytes:
+def _last_modified_header(since: float) -> bytes:
     return time.strftime("Last-Modified: %a, %d %b %Y %H:%M:%S GMT\r\n", time.gmtime(since)).encode()
 
 
-_EVER = _modified(1e9)
+_EVER = _last_modified_header(1e9)

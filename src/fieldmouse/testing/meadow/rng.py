@@ -30,7 +30,7 @@ def salted_random_words(salt: bytes, number: int) -> list[int]:
     return memoryview(blake2b(b"%d" % number, digest_size=64, key=salt).digest()).cast("I").tolist()
 
 
-def threshold(share: float) -> int:
+def random_threshold(share: float) -> int:
     """Threshold below which a random number falls with probability `share`."""
     return int(share * RANGE)
 
@@ -54,6 +54,6 @@ def lognormal_quantiles_by_median(sigma: float) -> list[float]:
     return [value * math.exp(sigma * sigma / 2) for value in lognormal_quantiles(sigma)]
 
 
-def exponential(throw: int) -> float:
+def exponential_from_word(throw: int) -> float:
     """Convert one random number to an exponential variable with mean 1."""
     return -math.log((throw + 0.5) / RANGE)

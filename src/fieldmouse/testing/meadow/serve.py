@@ -71,30 +71,30 @@ class MeadowChange(msgspec.Struct, frozen=True, omit_defaults=True):
     kind: str = "changed"
 
 
-def changes_after(meadow: Meadow, start: float) -> Iterator[MeadowChange]:
+def page_changes_after(meadow: Meadow, start: float) -> Iterator[MeadowChange]:
     """Return all changes to the pages of a meadow after `start`, in order of time, without end.
 
     Changes of a page that is away are not yielded; a moved page changes at its new URL.
     """
-    courses = (_course(meadow, site, page, start) for site in meadow.plan.sites for page in range(site.size))
+    courses = (_changes_of_page(meadow, site, page, start) for site in meadow.plan.sites for page in range(site.size))
     return heapq.merge(*courses, key=lambda change: change.t)
 
 
-def _course(meadow: Meadow, site: Site, page: int, start: float) -> Iterator[MeadowChange]:
+def _changes_of_page(meadow: Meadow, site: Site, page: int, start: float) -> Iterator[MeadowChange]:
     """Yield the changes of one page."""
     changes, fates = meadow.responder.changes, meadow.responder.lifetimes
     here = Url(site.origin + path_of(site, page))
     home = Url(site.origin + special_path(SpecialPath.HOME, page))
     turns = [turn for turn in fates.location_changes(site, page) if turn.at > start]
     story = fates.new_page_since(site, page)
-    revision, where = changes.version(site, page, start).number, fates.location(site, page, start)
+    revision, where = changes.page_version(site, page, start).number, fates.location(site, page, start)
     # A page that never changes may still vanish or move, so a version at infinite time comes last.
-    for version in chain(changes.after(site, page, start), [_NEVER]):
+    for version in chain(changes.versions_after(site, page, start), [_NEVER]):
         while turns and turns[0].at < version.since:
             turn = turns.pop(0)
             where = turn.location
             if where is Location.HERE:
-                yield MeadowChange(turn.at, here, changes.version(site, page, turn.at).number, "back")
+                yield MeadowChange(turn.at, here, changes.page_version(site, page, turn.at).number, "back")
             else:
                 kind = "moved" if where is Location.MOVED else "gone"
                 yield MeadowChange(turn.at, here, revision, kind)
@@ -112,10 +112,10 @@ class ChangeLog:
 
     def __init__(self, meadow: Meadow, path: Path, start: float):
         self._file = path.open("wb")
-        self._coming = changes_after(meadow, start)
+        self._coming = page_changes_after(meadow, start)
         self._next = next(self._coming, None)
 
-    def advance(self, now: float) -> None:
+    def write_changes_until(self, now: float) -> None:
         """Write all changes up to `now`."""
         while self._next is not None and self._next.t <= now:
             self._file.write(msgspec.json.encode(self._next) + b"\n")
@@ -135,9 +135,9 @@ def serve(options: MeadowOptions) -> int:
     if not addresses.on_loopback:
         for number in range(options.addresses):
             _check_local(addresses[number])
-    first = _listen(options.port, addresses)
+    first = _open_listener(options.port, addresses)
     port = first.getsockname()[1]
-    listeners = [first, *(_listen(port, addresses) for _ in range(options.processes - 1))]
+    listeners = [first, *(_open_listener(port, addresses) for _ in range(options.processes - 1))]
     options = msgspec.structs.replace(options, began=options.began or time.time())
     meadow = Meadow(options, port)
     if options.truth:
@@ -164,13 +164,13 @@ def serve(options: MeadowOptions) -> int:
         child = os.fork()
         if child == 0:
             first.close()
-            _run(meadow, listener, parent)
+            _serve_until_signal(meadow, listener, parent)
             os._exit(0)
         listener.close()
         children.append(child)
     try:
         line = msgspec.json.encode(ready) + b"\n"
-        _run(meadow, first, os.getppid() if options.follow_parent else 0, line, changes)
+        _serve_until_signal(meadow, first, os.getppid() if options.follow_parent else 0, line, changes)
     finally:
         for child in children:
             with contextlib.suppress(ProcessLookupError):
@@ -191,7 +191,7 @@ def _check_local(address: str) -> None:
             ) from error
 
 
-def _listen(port: int, addresses: HostAddresses) -> socket.socket:
+def _open_listener(port: int, addresses: HostAddresses) -> socket.socket:
     """Open one socket for all addresses. If these are loopback addresses and the system permits it, the
     socket is bound to
     loopback; the protocol closes connections to any other address."""
@@ -210,7 +210,7 @@ def _listen(port: int, addresses: HostAddresses) -> socket.socket:
     return listener
 
 
-def _run(
+def _serve_until_signal(
     meadow: Meadow, listener: socket.socket, parent: int, ready: bytes = b"", changes: ChangeLog | None = None
 ) -> None:
     """Serve on one listener until a signal, or until `parent` (if not 0) is no longer our parent."""
@@ -233,9 +233,9 @@ async def _serve(meadow: Meadow, listener: socket.socket, parent: int, ready: by
     while not stop.is_set() and (not parent or os.getppid() == parent):
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(stop.wait(), 1.0)
-        grounds.tick()
+        grounds.do_periodic_work()
         if changes:
-            changes.advance(time.time())
+            changes.write_changes_until(time.time())
     server.close()
     if log:
         log.close()

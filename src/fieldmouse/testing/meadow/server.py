@@ -82,9 +82,9 @@ class ServerState:
         self.stands_at = desk.plan.options.stands_at
         self.answering: dict[str, int] = {}
         self.date = b""
-        self.tick()
+        self.do_periodic_work()
 
-    def tick(self) -> None:
+    def do_periodic_work(self) -> None:
         """Do the work that is done once a second instead of per request."""
         self.date = b"Server: meadow\r\nDate: %s\r\n" % formatdate(usegmt=True).encode()
         if self.log:
@@ -113,7 +113,7 @@ class HttpConnection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         if self._timer:
             self._timer.cancel()
-        self._settle()
+        self._count_as_answered()
         self._held = True
 
     def pause_writing(self) -> None:
@@ -121,18 +121,18 @@ class HttpConnection(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         if self._timer is None:
-            self._resume()
+            self._resume_serving()
 
     def data_received(self, data: bytes) -> None:
         self._buffer = self._buffer + data if self._buffer else data
         if not self._held:
-            self._serve()
+            self._serve_buffered_requests()
 
-    def _resume(self) -> None:
+    def _resume_serving(self) -> None:
         self._held = False
-        self._serve()
+        self._serve_buffered_requests()
 
-    def _serve(self) -> None:
+    def _serve_buffered_requests(self) -> None:
         while self._buffer and not self._held:
             head, end, rest = self._buffer.partition(b"\r\n\r\n")
             if not end:
@@ -140,14 +140,14 @@ class HttpConnection(asyncio.Protocol):
                     self._transport.abort()
                 return
             self._buffer = rest
-            self._request(head)
+            self._handle_request(head)
 
-    def _request(self, head: bytes) -> None:
+    def _handle_request(self, head: bytes) -> None:
         line, *lines = head.decode("latin-1").split("\r\n")
         try:
             method, target, protocol = line.split(" ")
         except ValueError:
-            self._refuse(400)
+            self._send_error(400)
             return
         headers = {}
         for each in lines:
@@ -158,16 +158,16 @@ class HttpConnection(asyncio.Protocol):
         if target.startswith("http://"):
             target = "/" + target[7:].partition("/")[2]
         if method not in ("GET", "HEAD") or "content-length" in headers or "transfer-encoding" in headers:
-            self._refuse(405)
+            self._send_error(405)
             return
         grounds = self._grounds
         plan = grounds.desk.plan
         host = headers.get("host", "")
         site = plan.by_authority.get(host) if grounds.named else plan.by_address.get(self._address)
         if grounds.log:
-            self._note(host, target, headers.get("user-agent", ""))
+            self._log_arrival(host, target, headers.get("user-agent", ""))
         if site is None:
-            self._refuse(404)
+            self._send_error(404)
             return
         ask = MeadowRequest(
             target,
@@ -183,11 +183,11 @@ class HttpConnection(asyncio.Protocol):
         if answer.stall:
             self._held = True
         elif answer.delay:
-            self._later(answer.delay, lambda: self._answer(site, answer, method, keep, chunked))
+            self._call_later(answer.delay, lambda: self._send_response(site, answer, method, keep, chunked))
         else:
-            self._answer(site, answer, method, keep, chunked)
+            self._send_response(site, answer, method, keep, chunked)
 
-    def _answer(self, site: Site, answer: MeadowResponse, method: str, keep: bool, chunked: bool) -> None:
+    def _send_response(self, site: Site, answer: MeadowResponse, method: str, keep: bool, chunked: bool) -> None:
         status, headers, body = answer[:3]
         chunked = chunked and status == 200
         if chunked:
@@ -199,31 +199,31 @@ class HttpConnection(asyncio.Protocol):
         if method == "HEAD":
             body = b""
         elif chunked:
-            body = _chunks(body)
+            body = _chunked_body(body)
         end = b"\r\n" if keep else b"Connection: close\r\n\r\n"
         head = b"HTTP/1.1 %d %s\r\n%s" % (status, _REASONS[status], self._grounds.date) + headers + length + end
         if answer.drip and body:
             self._transport.write(head)
             step = -(-len(body) // _DRIPS)
-            self._drip([body[k : k + step] for k in range(0, len(body), step)], answer.drip / _DRIPS, keep)
+            self._send_slowly([body[k : k + step] for k in range(0, len(body), step)], answer.drip / _DRIPS, keep)
         else:
             self._transport.write(head + body)
-            self._done(keep)
+            self._end_response(keep)
 
-    def _drip(self, drops: list[bytes], seconds: float, keep: bool) -> None:
+    def _send_slowly(self, drops: list[bytes], seconds: float, keep: bool) -> None:
         self._transport.write(drops.pop(0))
         if drops:
-            self._later(seconds, lambda: self._drip(drops, seconds, keep))
+            self._call_later(seconds, lambda: self._send_slowly(drops, seconds, keep))
         else:
-            self._done(keep)
+            self._end_response(keep)
 
-    def _done(self, keep: bool) -> None:
-        self._settle()
+    def _end_response(self, keep: bool) -> None:
+        self._count_as_answered()
         if not keep:
             self._held = True
             self._transport.close()
 
-    def _later(self, seconds: float, act: Callable[[], None]) -> None:
+    def _call_later(self, seconds: float, act: Callable[[], None]) -> None:
         self._held = True
 
         def wake() -> None:
@@ -231,16 +231,16 @@ class HttpConnection(asyncio.Protocol):
             self._held = False
             act()
             if not self._held:
-                self._serve()
+                self._serve_buffered_requests()
 
         self._timer = self._grounds.loop.call_later(seconds, wake)
 
-    def _refuse(self, status: int) -> None:
+    def _send_error(self, status: int) -> None:
         reason = _REASONS[status]
         self._transport.write(b"HTTP/1.1 %d %s\r\nContent-Length: 0\r\nConnection: close\r\n\r\n" % (status, reason))
-        self._done(keep=False)
+        self._end_response(keep=False)
 
-    def _note(self, host: str, path: str, agent: str) -> None:
+    def _log_arrival(self, host: str, path: str, agent: str) -> None:
         answering = self._grounds.answering
         busy = answering.get(self._address, 0)
         answering[self._address] = busy + 1
@@ -248,7 +248,7 @@ class HttpConnection(asyncio.Protocol):
         assert self._grounds.log
         self._grounds.log.add(Arrival(time.time(), host, self._address, path, busy, agent, self._client))
 
-    def _settle(self) -> None:
+    def _count_as_answered(self) -> None:
         if self._owes:
             self._owes = False
             answering = self._grounds.answering
@@ -257,7 +257,7 @@ class HttpConnection(asyncio.Protocol):
                 del answering[self._address]
 
 
-def _chunks(body: bytes) -> bytes:
+def _chunked_body(body: bytes) -> bytes:
     """Split the body into a few chunks, like a server with a small buffer.
 
     >>> _chunks(b"mouse")

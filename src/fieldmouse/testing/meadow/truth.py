@@ -35,18 +35,18 @@ _FORBIDDEN = {SpecialPath.PRIVATE, SpecialPath.FILE, SpecialPath.NOMICE, Special
 def true_urls(plan: MeadowPlan) -> Iterator[TrueUrl]:
     signs = paths.PageTraits(plan.options)
     for site in plan.sites:
-        yield from _site(site, signs, plan.options.open_traps)
+        yield from _true_urls_of_site(site, signs, plan.options.open_traps)
 
 
-def _site(site: Site, signs: paths.PageTraits, open_traps: bool) -> Iterator[TrueUrl]:
+def _true_urls_of_site(site: Site, signs: paths.PageTraits, open_traps: bool) -> Iterator[TrueUrl]:
     origin = site.origin
     for path in sitemap_paths(site):
         yield TrueUrl(Url(origin + path), 200, True)
     for page in range(site.size):
-        dice = paths.page_rng(site, page)
+        dice = paths.page_random_words(site, page)
         path = paths.path_of(site, page)
-        yield TrueUrl(Url(origin + path), 0 if signs.stalls(site, page, dice) else 200, True)
-        if paths.original_of(site, page) != page or signs.stalls(site, page, dice):
+        yield TrueUrl(Url(origin + path), 0 if signs.never_answers(site, page, dice) else 200, True)
+        if paths.original_page_of(site, page) != page or signs.never_answers(site, page, dice):
             continue
         for nook in signs.special_links(site, page, dice):
             if nook in (SpecialPath.SESSION, SpecialPath.CALENDAR):

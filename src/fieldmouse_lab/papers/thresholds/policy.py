@@ -11,7 +11,7 @@ from itertools import product
 
 from fieldmouse.queueing.model.arrivals import BatchArrivals
 from fieldmouse.queueing.model.model import Model, cost_of
-from fieldmouse.queueing.optimise.decision import best_policy
+from fieldmouse.queueing.optimise.decision import optimal_state_policy
 from fieldmouse.queueing.optimise.landscape import RuleByLevel
 from fieldmouse.queueing.optimise.optimum import optimise
 from fieldmouse.queueing.solve.solve import solve
@@ -43,7 +43,7 @@ def run(progress: Progress) -> Result:
     for step, K in enumerate(SIZES):
         progress(step / (len(SIZES) + 2), f"K {K}")
         for name, model in (("as printed", example_model(K)), ("Poisson arrivals", _poisson(K))):
-            thresholds, policy = optimise(model, COST), best_policy(model, COST)
+            thresholds, policy = optimise(model, COST), optimal_state_policy(model, COST)
             gaps[name].append(gap_percent(thresholds.J, policy.J))
             for column, value in (("thresholds", thresholds.J), ("policy", policy.J), ("gap %", gaps[name][-1])):
                 rows.append(new_row(f"{name}, K {K}, {column}", value))
@@ -56,9 +56,9 @@ def run(progress: Progress) -> Result:
     rows.append(new_row(f"best of all {4 ** (SMALL_BUFFER + 1)} rules by level, K = {SMALL_BUFFER}", every))
     rows.append(new_row(f"best thresholds, K = {SMALL_BUFFER}", thresholds.J))
     progress(0.9, "INRIA's crawler")
-    found, policy = optimise(inria_model(), INRIA_COST), best_policy(inria_model(), INRIA_COST)
+    found, policy = optimise(inria_model(), INRIA_COST), optimal_state_policy(inria_model(), INRIA_COST)
     rows.append(new_row("INRIA's crawler, gap %", gap_percent(found.J, policy.J)))
-    seen = best_policy(example_model(5), COST).robots[0, :, 0]
+    seen = optimal_state_policy(example_model(5), COST).robots[0, :, 0]
     remarks = (
         f"on the empty system the best policy for K = 5 sends {seen[0]} in the first phase of arrivals and "
         f"{seen[1]} in the second: in the first, one robot brings more pages than three do, as the matrices "
