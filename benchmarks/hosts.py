@@ -20,7 +20,7 @@ import msgspec
 from fieldmouse.clock import ManualClock
 from fieldmouse.frontier.frontier import Frontier
 from fieldmouse.frontier.state import FrontierState
-from fieldmouse.policy.distribution.index import IndexPolicy
+from fieldmouse.policy.distribution.distinct_hosts import IndexPolicy
 from fieldmouse.storage.log import FileSync
 from fieldmouse.types.request import Request
 from fieldmouse.url import Url

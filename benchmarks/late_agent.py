@@ -24,7 +24,7 @@ from pathlib import Path
 
 from table import aligned, say
 
-from fieldmouse.api import cluster
+from fieldmouse.api import cluster_admin
 from fieldmouse.errors import CoordinatorError
 from fieldmouse.testing.meadow.options import MeadowOptions
 from fieldmouse.testing.meadow.serve import meadow_process
@@ -54,9 +54,9 @@ def agent(folder: Path, name: str, core: int, board: str, words: Sequence[str]) 
                 os.killpg(process.pid, signal.SIGKILL)
 
 
-def standing(board: str) -> dict[str, cluster.AgentSummary]:
+def standing(board: str) -> dict[str, cluster_admin.AgentSummary]:
     with suppress(CoordinatorError):
-        return {Path(its.directory).name: its for its in cluster.cluster_status([board], "fieldmouse").agents}
+        return {Path(its.directory).name: its for its in cluster_admin.cluster_status([board], "fieldmouse").agents}
     return {}
 
 

@@ -27,7 +27,7 @@ from fieldmouse.reader.crawl_reader import CrawlPrecedence, CrawlReader, MultiCr
 from fieldmouse.storage.checkpoint import Checkpoint, encode_checkpoint, make_part_state, open_journal
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.storage.log import Log
-from fieldmouse.storage.outcome_log import read_latest_outcomes
+from fieldmouse.storage.outcome_log_reader import read_latest_outcomes
 from fieldmouse.types.outcome import OutcomeRow
 from fieldmouse.types.reason import OutcomeKind
 from fieldmouse.url import Url

@@ -12,7 +12,7 @@ from zlib import crc32
 
 import msgspec
 
-from fieldmouse.frontier.decision_log import DecisionObserver
+from fieldmouse.frontier.distribution_trace import DecisionObserver
 from fieldmouse.url import Host
 
 

@@ -21,15 +21,15 @@ import msgspec
 from fieldmouse.config.settings_file import Settings, load
 from fieldmouse.crawler.builder import policy_options
 from fieldmouse.errors import FieldmouseError, UsageError
-from fieldmouse.frontier.decision_log import TICK, DecisionObserver, EventKind, RecordedRun, read_runs
+from fieldmouse.frontier.distribution_trace import TICK, DecisionObserver, EventKind, RecordedRun, read_runs
 from fieldmouse.frontier.distributor import Distributor
 from fieldmouse.frontier.queues.queue_index import MemoryHostNumbers
-from fieldmouse.frontier.queues.ready import ReadyItem
+from fieldmouse.frontier.queues.ready_urls import ReadyItem
 from fieldmouse.frontier.queues.virtualizer import MemoryHostQueues
 from fieldmouse.policy.distribution import registry
 from fieldmouse.policy.distribution.registry import POLICIES, DistributionPolicy
 from fieldmouse.storage.directory import CrawlDir
-from fieldmouse.types.host import HostState
+from fieldmouse.types.host_state import HostState
 from fieldmouse.url import Host
 from fieldmouse_lab.catalogue import Figure, Panel, Series
 from fieldmouse_lab.front_course import FrontCourse, FrontMeasures, FrontPoint

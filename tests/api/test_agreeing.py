@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from cluster.coordinators import META, RedisWorld, ServerProcess, a_server, needs_server
-from fieldmouse.api import cluster_agent
-from fieldmouse.api.planning import Plan
+from fieldmouse.api import agent_planning
+from fieldmouse.api.crawl_plan import Plan
 from fieldmouse.config import settings_file
 from fieldmouse.config.settings_file import (
     SETTINGS_OF_AUTHORITY,
@@ -40,11 +40,11 @@ def server() -> object:
 def found(server: ServerProcess, folder: Path, changes: Mapping[str, object]) -> Plan:
     """Create a crawl with these settings."""
     RedisWorld(server)
-    return cluster_agent.plan_agent(folder / "first", [server.url], "atlas", {}, changes, [SEED])
+    return agent_planning.plan_agent(folder / "first", [server.url], "atlas", {}, changes, [SEED])
 
 
 def join(server: ServerProcess, folder: Path, changes: Mapping[str, object] | None = None) -> Plan:
-    return cluster_agent.plan_agent(folder / "second", [server.url], "atlas", {}, changes or {})
+    return agent_planning.plan_agent(folder / "second", [server.url], "atlas", {}, changes or {})
 
 
 def write(server: ServerProcess, settings: str) -> None:

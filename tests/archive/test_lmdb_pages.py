@@ -11,7 +11,7 @@ from pathlib import Path
 import lmdb
 import pytest
 
-from fieldmouse.archive.lmdb_pages import page_allocation_error
+from fieldmouse.archive.lmdb_check import page_allocation_error
 
 PAGE = 4096
 

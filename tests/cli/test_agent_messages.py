@@ -7,8 +7,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from fieldmouse.api import cluster
-from fieldmouse.api.cluster import AgentSummary, ClusterStatus
+from fieldmouse.api import cluster_admin
+from fieldmouse.api.cluster_admin import AgentSummary, ClusterStatus
 from fieldmouse.cli import console, main, progress
 from fieldmouse.cli.cluster import cluster as status
 from fieldmouse.cluster.client.identity import UNJOINED_IDENTITY
@@ -164,7 +164,7 @@ def test_top_waits_for_a_server_that_went_away(
             raise answer
         return answer
 
-    monkeypatch.setattr(cluster, "cluster_status", standing)
+    monkeypatch.setattr(cluster_admin, "cluster_status", standing)
     monkeypatch.setattr("time.sleep", lambda _: None)
     assert main.run_command(["cluster", "top", "--coordinator", "redis://board.test:1/0"]) == 0
     assert "the board is away; waiting for it" in capsys.readouterr().err

@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from fieldmouse.api.planning import plan_to_resume
+from fieldmouse.api.crawl_plan import plan_to_resume
 from fieldmouse.cli.main import run_command
 from fieldmouse.config.settings_file import load
 from meadowland import RunningMeadow, running_meadow

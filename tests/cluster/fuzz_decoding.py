@@ -30,12 +30,12 @@ from fieldmouse.cluster import decoding as blocks
 from fieldmouse.cluster.client.placement import agent_table, share_of_pages
 from fieldmouse.cluster.coordinator import AgentReport, CrawlSpec, HostPayload, LeaseId, ListedAgent
 from fieldmouse.cluster.decoding import DamagedValue, UrlsToRefetch, encode_row, pack_urls
-from fieldmouse.cluster.redis import messages
+from fieldmouse.cluster.redis import script_codec
 from fieldmouse.errors import CoordinatorError
-from fieldmouse.policy import outage
+from fieldmouse.policy import local_outage
 from fieldmouse.policy.balance import balancer
 from fieldmouse.robotstxt.parser import RobotsTxt
-from fieldmouse.types.host import HostState, UnreachedNote
+from fieldmouse.types.host_state import HostState, UnreachedNote
 from fieldmouse.types.reason import OutcomeReason
 from fieldmouse.types.request import Request
 from fieldmouse.url import Host, Url
@@ -114,7 +114,7 @@ def _use_learned(value: bytes) -> object:
 
 def _use_state(value: bytes) -> object:
     state = decoding.decode_host_state(value)
-    return outage.import_notes(state.unreached, 1.7e9)
+    return local_outage.import_notes(state.unreached, 1.7e9)
 
 
 def _use_robots_txt(value: bytes) -> object:
@@ -122,7 +122,7 @@ def _use_robots_txt(value: bytes) -> object:
 
 
 def _use_pulse(value: Any) -> object:
-    pulse, _ = messages.parse_heartbeat_reply(value)
+    pulse, _ = script_codec.parse_heartbeat_reply(value)
     agent_table(pulse.agents)
     return share_of_pages(pulse.agents, "east-1a2b3c", pulse.alive)
 
@@ -132,7 +132,7 @@ def _use_advert(value: bytes) -> object:
 
 
 def _use_kept(value: Any) -> object:
-    _, urls, counted, kinds = messages.parse_kept_batch(value)
+    _, urls, counted, kinds = script_codec.parse_kept_batch(value)
     try:
         return UrlsToRefetch(urls, counted, kinds, Counter(), 4711)
     except DamagedValue:
@@ -156,24 +156,24 @@ def targets() -> list[Target]:
         Target("robots.txt", _use_robots_txt, (blocks.compress_text(ROBOTS), blocks.compress_text(ROBOTS * 900))),
         Target("advert", _use_advert, (ADVERT,)),
         Target("charter", lambda v: decoding.decode_crawl_spec(v, "here"), (msgspec.json.encode(CHARTER),)),
-        Target("grant", messages.parse_grant, (_grant(), _grant(3))),
-        Target("lease", messages.parse_grants, ([[_grant(), _grant(3)], 1],)),
-        Target("more", lambda v: messages.parse_more_urls(v, HELD), ([_grant(), 0],)),
-        Target("stranded", messages.parse_stranded, ([b"17", 2, [HOST.encode(), b"http://b.test"], 4],)),
-        Target("offered", messages.parse_offer_result, ([5, 0, 1, [HOST.encode()]],)),
-        Target("tails", lambda v: messages.parse_queue_ends(v, 1), ([[[_a_block(3)], b"d" * 40]],)),
-        Target("holdings", messages.parse_leases, ([[HOST.encode(), b"7"], [b"7", b"3 1 http://a.test"]],)),
-        Target("addresses", lambda v: messages.parse_address_replies(v, 2), ([[1, 0, b""], [0, 50, b"west"]],)),
-        Target("booked", lambda v: messages.parse_ack_results(v, 2), ([1, 0],)),
+        Target("grant", script_codec.parse_grant, (_grant(), _grant(3))),
+        Target("lease", script_codec.parse_grants, ([[_grant(), _grant(3)], 1],)),
+        Target("more", lambda v: script_codec.parse_more_urls(v, HELD), ([_grant(), 0],)),
+        Target("stranded", script_codec.parse_stranded, ([b"17", 2, [HOST.encode(), b"http://b.test"], 4],)),
+        Target("offered", script_codec.parse_offer_result, ([5, 0, 1, [HOST.encode()]],)),
+        Target("tails", lambda v: script_codec.parse_queue_ends(v, 1), ([[[_a_block(3)], b"d" * 40]],)),
+        Target("holdings", script_codec.parse_leases, ([[HOST.encode(), b"7"], [b"7", b"3 1 http://a.test"]],)),
+        Target("addresses", lambda v: script_codec.parse_address_replies(v, 2), ([[1, 0, b""], [0, 50, b"west"]],)),
+        Target("booked", lambda v: script_codec.parse_ack_results(v, 2), ([1, 0],)),
         Target("kept", _use_kept, (kept,)),
-        Target("keys again", messages.parse_keys, ([b"-5", b"77"],)),
-        Target("taken back", messages.parse_retry_counts, ([b"-5", b"1", b"77", b"2"],)),
-        Target("books", messages.parse_totals, (_books(),)),
-        Target("agents", messages.parse_agents_of_totals, (_books(),)),
-        Target("departed", messages.parse_agents, ([_note(), _note(b"west")],)),
+        Target("keys again", script_codec.parse_keys, ([b"-5", b"77"],)),
+        Target("taken back", script_codec.parse_retry_counts, ([b"-5", b"1", b"77", b"2"],)),
+        Target("books", script_codec.parse_totals, (_books(),)),
+        Target("agents", script_codec.parse_agents_of_totals, (_books(),)),
+        Target("departed", script_codec.parse_agents, ([_note(), _note(b"west")],)),
         Target("pulse", _use_pulse, ([_books(), 0, 1, 2, 2, b"", [f"{HOST}/".encode()]],)),
-        Target("pages", messages.parse_page_count, ([b"600", 0],)),
-        Target("names", messages.parse_scan, ([b"0", [b"fm:{fieldmouse}:meta"]],)),
+        Target("pages", script_codec.parse_page_count, ([b"600", 0],)),
+        Target("names", script_codec.parse_scan, ([b"0", [b"fm:{fieldmouse}:meta"]],)),
     ]
 
 

@@ -11,8 +11,8 @@ import pytest
 from fieldmouse.clock import ManualClock
 from fieldmouse.cluster.client.placement import ClusterSecondOpinion, agent_table
 from fieldmouse.cluster.coordinator import AgentReport, ListedAgent
-from fieldmouse.policy.outage import NOTE_SECONDS
-from fieldmouse.types.host import HostState, UnreachedNote
+from fieldmouse.policy.local_outage import NOTE_SECONDS
+from fieldmouse.types.host_state import HostState, UnreachedNote
 from fieldmouse.types.reason import OutcomeReason
 
 

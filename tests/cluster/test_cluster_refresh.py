@@ -15,7 +15,7 @@ import pytest
 
 from fieldmouse.storage.checkpoint import read_checkpoint, sealed_outcome_bytes
 from fieldmouse.storage.directory import CrawlDir
-from fieldmouse.storage.outcome_log import outcome_rows
+from fieldmouse.storage.outcome_log_reader import outcome_rows
 from fieldmouse.testing.meadow.server import Arrival
 from fieldmouse.types.outcome import OutcomeRow
 from meadowland import running_meadow

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from fieldmouse.api import cluster
+from fieldmouse.api import cluster_admin
 from fieldmouse.errors import CoordinatorError
 from meadowland import running_meadow
 from whole import crawling
@@ -32,9 +32,9 @@ def test_a_late_agent_gets_hosts_that_the_first_one_held(server: ServerProcess, 
     def held(name: str) -> int:
         return getattr(standing().get(name), "hosts", 0)
 
-    def standing() -> dict[str, cluster.AgentSummary]:
+    def standing() -> dict[str, cluster_admin.AgentSummary]:
         with suppress(CoordinatorError):  # the crawl does not exist yet
-            return {Path(its.directory).name: its for its in cluster.cluster_status([server.url], "late").agents}
+            return {Path(its.directory).name: its for its in cluster_admin.cluster_status([server.url], "late").agents}
         return {}
 
     where = ("--coordinator", server.url, "--crawl", "late")

@@ -36,10 +36,10 @@ from fieldmouse.cluster.coordinator import (
     SiteBounds,
 )
 from fieldmouse.cluster.decoding import DamagedValue, encode_row
-from fieldmouse.cluster.redis import messages
+from fieldmouse.cluster.redis import script_codec
 from fieldmouse.cluster.redis.coordinator import RedisCoordinator
 from fieldmouse.errors import AgentFenced, FieldmouseError
-from fieldmouse.types.host import HostState
+from fieldmouse.types.host_state import HostState
 from fieldmouse.types.request import Request
 from fieldmouse.url import Host, Url
 
@@ -76,7 +76,7 @@ def test_a_reply_of_many_large_grants_is_bounded_and_the_rest_goes_back() -> Non
     grants = [
         [b"http://h%d.test" % n, n + 1, 0, 0, 0, b"", b"", b"", 0, [blocks.encode_block(rows)]] for n in range(40)
     ]
-    reply = messages.parse_grants([grants, 1])
+    reply = script_codec.parse_grants([grants, 1])
     assert sum(len(row) for grant in reply.grants for _, row in grant.rows) < 2 * decoding.MOST_REPLY_ROWS
     assert len(reply.grants) + len(reply.surplus) == 40
     assert reply.surplus

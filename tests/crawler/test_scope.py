@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from fieldmouse.crawler.scope import CrawlScope
+from fieldmouse.crawler.growing_scope import CrawlScope
 from fieldmouse.policy.scope import Scope, SharedScope
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.types.outcome import OutcomeRow

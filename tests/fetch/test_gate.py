@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fieldmouse.clock import Clock
-from fieldmouse.fetch.gate import PolitenessGate
+from fieldmouse.fetch.politeness_gate import PolitenessGate
 from fieldmouse.testing import virtual_time
 from fieldmouse.url import Host
 

@@ -14,7 +14,7 @@ from fieldmouse.clock import Clock
 from fieldmouse.fetch.worker import ActiveWorkers, FetchPool
 from fieldmouse.policy.thresholds import Thresholds
 from fieldmouse.testing import virtual_time
-from fieldmouse.types.host import HostState
+from fieldmouse.types.host_state import HostState
 from fieldmouse.types.request import HostVisit
 from fieldmouse.url import Host
 

@@ -13,7 +13,7 @@ from fieldmouse.fetch.signer import RequestAuth
 from fieldmouse.http.client import RequestHeaderLines
 from fieldmouse.plugins.page import OutgoingRequest
 from fieldmouse.plugins.runner import MAX_STUCK_CALLS
-from fieldmouse.policy.network_options import BLANK
+from fieldmouse.policy.network_overrides import BLANK
 from fieldmouse.types.outcome import Failed, Response
 from fieldmouse.types.reason import OutcomeReason
 from fieldmouse.types.request import Request, RequestKind

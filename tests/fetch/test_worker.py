@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 import pytest
 
 from fieldmouse.clock import Clock
-from fieldmouse.fetch.gate import FetchServices, PolitenessGate
+from fieldmouse.fetch.politeness_gate import FetchServices, PolitenessGate
 from fieldmouse.fetch.worker import FetchSettings, FetchWorker, VisitReport
 from fieldmouse.http.dns import DnsAnswer, Resolver
-from fieldmouse.policy.network_options import NameMap
+from fieldmouse.policy.network_overrides import NameMap
 from fieldmouse.policy.politeness import Politeness
 from fieldmouse.robotstxt.parser import RobotsTxtCache
 from fieldmouse.testing import virtual_time
-from fieldmouse.types.host import HostState
+from fieldmouse.types.host_state import HostState
 from fieldmouse.types.outcome import Failed, Moved, Outcome, Page, Refused, Response
 from fieldmouse.types.reason import OutcomeReason
 from fieldmouse.types.request import HostVisit, QueuedRequest, Request

@@ -14,7 +14,7 @@ from fieldmouse.frontier.state import FrontierState
 from fieldmouse.frontier.url_location import UrlPlace, locate_url
 from fieldmouse.policy.distribution.registry import POLICIES
 from fieldmouse.policy.front_size import FrontSizeRule
-from fieldmouse.types.host import HostState
+from fieldmouse.types.host_state import HostState
 from fieldmouse.types.request import EnteredBy, HostVisit, Request
 from fieldmouse.url import Url
 

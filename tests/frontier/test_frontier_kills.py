@@ -23,7 +23,7 @@ from fieldmouse.frontier.frontier import Frontier
 from fieldmouse.frontier.state import FrontierState
 from fieldmouse.policy.distribution.registry import POLICIES
 from fieldmouse.policy.front_size import FrontSizeRule
-from fieldmouse.types.host import HostState
+from fieldmouse.types.host_state import HostState
 from fieldmouse.types.request import HostVisit, QueuedRequest, Request
 from fieldmouse.url import Host, Url, host_of
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from fieldmouse.frontier.hosts import host_table
 from fieldmouse.frontier.hosts.host_table import HostTable, HostTableState, read_hosts
 from fieldmouse.storage.log import Log
-from fieldmouse.types.host import HostState
+from fieldmouse.types.host_state import HostState
 from fieldmouse.url import Host
 
 NOW = 1_000_000.0

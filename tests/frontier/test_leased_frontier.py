@@ -12,7 +12,7 @@ from fieldmouse.frontier.leased import LeasedFrontier
 from fieldmouse.frontier.protocol import SettledUrl
 from fieldmouse.frontier.state import open_frontier_parts
 from fieldmouse.policy.front_size import FrontSizeRule
-from fieldmouse.types.host import HostState
+from fieldmouse.types.host_state import HostState
 from fieldmouse.types.request import EnteredBy, Request
 from fieldmouse.url import Host, Url
 

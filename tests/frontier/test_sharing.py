@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from fieldmouse.clock import ManualClock
 from fieldmouse.frontier.frontier import Frontier
 from fieldmouse.frontier.workbench import Workbench
-from fieldmouse.types.host import HostState
+from fieldmouse.types.host_state import HostState
 from fieldmouse.types.request import EnteredBy, Request
 from fieldmouse.url import Host, Url
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from fieldmouse.frontier.workbench import TakenHost, Workbench
-from fieldmouse.types.host import HostState
+from fieldmouse.types.host_state import HostState
 from fieldmouse.url import Host
 
 hosts = st.integers(0, 9).map(lambda n: Host(f"http://h{n}.example"))

@@ -11,7 +11,7 @@ import sys
 from fieldmouse.clock import WallClock
 from fieldmouse.crawler.builder import RESERVED_DESCRIPTORS
 from fieldmouse.http.client import HttpFetcher
-from fieldmouse.policy.outage import FailureCause, cause_of
+from fieldmouse.policy.local_outage import FailureCause, cause_of
 from fieldmouse.types.outcome import Failed, Response
 from fieldmouse.types.request import Request
 from fieldmouse.url import Host, Url

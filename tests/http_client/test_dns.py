@@ -16,7 +16,7 @@ import pytest
 from fieldmouse.clock import ManualClock
 from fieldmouse.errors import UsageError
 from fieldmouse.http.dns import ForbiddenAddress, FoundAddress, HostsFile, NoAddress, Resolver
-from fieldmouse.policy.network_options import Endpoint, NameMap
+from fieldmouse.policy.network_overrides import Endpoint, NameMap
 from http_client.rawserver import run, until
 
 A, AAAA, CNAME = 1, 28, 5

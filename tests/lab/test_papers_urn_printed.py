@@ -10,13 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fieldmouse_lab.catalogue import Verdict
+from fieldmouse_lab.catalogue import Sample, Verdict
 from fieldmouse_lab.papers.bubing.printed import (
     CELL_NOTES,
     FALSE_ALARMS,
     GAMMAS,
     SIMULATED_CELLS,
-    Sample,
     compare_approximate,
     compare_exact,
     compare_simulated,

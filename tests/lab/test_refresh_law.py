@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmouse.policy.automata import poll_frequency, states_after_poll
+from fieldmouse.policy.polling_automata import poll_frequency, states_after_poll
 from fieldmouse_lab.refresh.automaton_law import FreeAutomatonLaw
 from fieldmouse_lab.refresh.contest import PageSet, domain_pages, heavy_tailed_pages, zipf_pages
 

@@ -17,12 +17,12 @@ from fieldmouse.clock import ManualClock
 from fieldmouse.config.settings_file import Settings, render
 from fieldmouse.crawler.builder import open_decision_log
 from fieldmouse.errors import FieldmouseError, UsageError
-from fieldmouse.frontier.decision_log import DecisionLog, Event, EventKind, RecordedRun, read_runs
+from fieldmouse.frontier.distribution_trace import DecisionLog, Event, EventKind, RecordedRun, read_runs
 from fieldmouse.frontier.frontier import Frontier
 from fieldmouse.policy.distribution.registry import POLICIES
 from fieldmouse.policy.front_size import FrontSizeRule
 from fieldmouse.storage.directory import CrawlDir
-from fieldmouse.types.host import HostState
+from fieldmouse.types.host_state import HostState
 from fieldmouse.types.request import HostVisit, Request
 from fieldmouse.url import Host, Url
 from fieldmouse_lab.front_course import FrontCourse

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from cluster.coordinators import META, ServerProcess, a_server
 from fieldmouse.cluster.client.identity import read_identity
-from fieldmouse.storage import outcome_log
+from fieldmouse.storage import outcome_log_reader
 from fieldmouse.storage.checkpoint import read_checkpoint, sealed_outcome_bytes
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.url import key_of
@@ -98,7 +98,7 @@ class Member:
         home = CrawlDir.open(self.home)
         last = read_checkpoint(home)
         return (
-            [str(row.url) for row in outcome_log.newest_page_rows(home, length=sealed_outcome_bytes(last))]
+            [str(row.url) for row in outcome_log_reader.newest_page_rows(home, length=sealed_outcome_bytes(last))]
             if last
             else []
         )

@@ -17,10 +17,10 @@ from fieldmouse.clock import WallClock
 from fieldmouse.config import settings_file
 from fieldmouse.crawler.crawler import wait_for_consumer
 from fieldmouse.notify.setup import build_notifier
-from fieldmouse.storage.changes import Baseline
 from fieldmouse.storage.checkpoint import CheckpointParts, DurableLog, Sealed, open_journal
 from fieldmouse.storage.directory import CrawlDir
-from fieldmouse.storage.outcome_log import outcome_rows
+from fieldmouse.storage.outcome_log_reader import outcome_rows
+from fieldmouse.storage.page_changes import Baseline
 from fieldmouse.types.outcome import ContentChange, OutcomeRow
 from fieldmouse.types.reason import OutcomeKind
 from fieldmouse.url import Url

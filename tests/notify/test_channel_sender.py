@@ -26,10 +26,10 @@ from fieldmouse.crawler.crawler import wait_for_consumer
 from fieldmouse.errors import DamagedFile
 from fieldmouse.notify.channel import Channel, FailedDelivery, Notice, SendMode
 from fieldmouse.notify.dispatcher import MAX_RETRY_DELAY, PART, Notifier
-from fieldmouse.storage.changes import REFRESH_PART, Baseline, Change, changes_in
 from fieldmouse.storage.checkpoint import Checkpoint, make_part_state
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.storage.log import Log, write_atomically
+from fieldmouse.storage.page_changes import REFRESH_PART, Baseline, Change, changes_in
 from fieldmouse.testing import virtual_time
 from fieldmouse.types.outcome import ContentChange, OutcomeRow
 from fieldmouse.types.reason import OutcomeKind

@@ -31,7 +31,7 @@ from fieldmouse.notify.channels.command import CommandChannel
 from fieldmouse.notify.channels.feed import ATOM, FeedChannel, as_uuid, atom
 from fieldmouse.notify.channels.mail import MailChannel
 from fieldmouse.notify.channels.webhook import WebhookChannel
-from fieldmouse.storage.changes import Change, ChangeKind
+from fieldmouse.storage.page_changes import Change, ChangeKind
 from fieldmouse.url import Url
 
 from .receivers import Fault, answers, babbles, change, closes, hanging, post_office, webhook

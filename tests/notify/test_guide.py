@@ -17,8 +17,8 @@ import trustme
 from fieldmouse.cli import main
 from fieldmouse.config import settings_file
 from fieldmouse.config.settings_file import Settings
-from fieldmouse.storage.changes import Change
 from fieldmouse.storage.directory import CrawlDir
+from fieldmouse.storage.page_changes import Change
 
 from .receivers import change, post_office, webhook
 

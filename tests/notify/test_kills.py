@@ -21,10 +21,10 @@ import pytest
 from fieldmouse.cli import main
 from fieldmouse.config import settings_file
 from fieldmouse.config.settings_file import Settings
-from fieldmouse.storage.changes import Baseline, changes_in
 from fieldmouse.storage.checkpoint import read_checkpoint, sealed_outcome_bytes
 from fieldmouse.storage.directory import CrawlDir
-from fieldmouse.storage.outcome_log import outcome_rows
+from fieldmouse.storage.outcome_log_reader import outcome_rows
+from fieldmouse.storage.page_changes import Baseline, changes_in
 
 from .receivers import Inbox, answers, closes, hanging, post_office, webhook
 from .test_channels import check_atom

@@ -8,7 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fieldmouse.errors import SettingsError
-from fieldmouse.policy.automata import NodeAutomaton, count_penalties, poll_frequency, push_history, states_after_poll
+from fieldmouse.policy.polling_automata import (
+    NodeAutomaton,
+    count_penalties,
+    poll_frequency,
+    push_history,
+    states_after_poll,
+)
 
 resolutions = st.integers(1, 40)
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.random import Generator, default_rng
 
-from fieldmouse.policy.distribution.index import IndexPolicy
+from fieldmouse.policy.distribution.distinct_hosts import IndexPolicy
 from fieldmouse.policy.distribution.registry import POLICIES, DistributionPolicy
 from fieldmouse.policy.distribution.strategies import MiceAndElephants, NeutralPolicy
 

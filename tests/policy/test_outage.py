@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmouse.policy.outage import FEW, WITNESSES, FailureCause, OutageEvidence, cause_of
+from fieldmouse.policy.local_outage import FEW, WITNESSES, FailureCause, OutageEvidence, cause_of
 from fieldmouse.types.outcome import Failed, Response
 from fieldmouse.types.reason import OutcomeReason
 from fieldmouse.types.request import Request

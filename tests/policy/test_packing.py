@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fieldmouse.policy.automata import NodeAutomaton
 from fieldmouse.policy.packing.bin_packing import (
     Bins,
     best_fit_decreasing,
@@ -23,6 +22,7 @@ from fieldmouse.policy.packing.bin_packing import (
 )
 from fieldmouse.policy.packing.plan import repack
 from fieldmouse.policy.packing.two_phase import AdaptivePacking, reduce_polls
+from fieldmouse.policy.polling_automata import NodeAutomaton
 
 CAPACITY = 20
 weights_of_sites = st.lists(st.integers(1, CAPACITY), max_size=30)

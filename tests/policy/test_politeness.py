@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from fieldmouse.policy.politeness import Politeness
 from fieldmouse.policy.retry import RETRIES, retry_wait
 from fieldmouse.policy.thresholds import Thresholds
-from fieldmouse.types.host import HostState
+from fieldmouse.types.host_state import HostState
 from fieldmouse.types.reason import OutcomeReason
 
 seconds = st.floats(0, 1e5)

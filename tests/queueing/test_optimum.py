@@ -17,10 +17,15 @@ from fieldmouse.queueing.model.phase_type import PhaseType
 from fieldmouse.queueing.model.validation import ModelError
 from fieldmouse.queueing.optimise import landscape
 from fieldmouse.queueing.optimise import landscape as ground_module
-from fieldmouse.queueing.optimise.decision import optimal_state_policy
+from fieldmouse.queueing.optimise.best_thresholds import (
+    BoundsUnreachable,
+    minimise_within_bounds,
+    optimise,
+    pareto_front,
+)
 from fieldmouse.queueing.optimise.landscape import RuleByLevel, count_rules, measure_all_rules
-from fieldmouse.queueing.optimise.optimum import BoundsUnreachable, minimise_within_bounds, optimise, pareto_front
-from fieldmouse.queueing.solve import banded, ordered, waiting_page
+from fieldmouse.queueing.optimise.policy_iteration import optimal_state_policy
+from fieldmouse.queueing.solve import banded, phase_type_lifetimes, waiting_page
 from fieldmouse.queueing.solve.solve import solve
 from queueing.models import phase_types
 from queueing.systems import MEASURES, exponentials, systems
@@ -103,7 +108,7 @@ KERNELS = {
         "eliminate_states",
         "stationary_weights",
     ),
-    ordered: ("_solve_level", "_add_obsolescence_flow"),
+    phase_type_lifetimes: ("_solve_level", "_add_obsolescence_flow"),
 }
 
 

@@ -12,7 +12,7 @@ from fieldmouse.cli import main
 from fieldmouse.errors import FieldmouseError, UsageError
 from fieldmouse.reader.crawl_reader import CrawlReader
 from fieldmouse.reader.user_input import parse_time
-from fieldmouse.storage.changes import Change
+from fieldmouse.storage.page_changes import Change
 from fieldmouse.testing import virtual_time
 
 from .changing import DAY, GONE, HOME, SILENT, ChangingCrawl, Shown

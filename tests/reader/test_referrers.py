@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fieldmouse.reader.missing import find_linking_pages
+from fieldmouse.reader.explain_missing import find_linking_pages
 from fieldmouse.storage.checkpoint import ShardState
 from fieldmouse.types.outcome import Page
 from fieldmouse.url import Url

@@ -22,10 +22,10 @@ from fieldmouse.config.sections import RefreshOptions
 from fieldmouse.errors import NotACrawl, UsageError
 from fieldmouse.reader.crawl_reader import CrawlPrecedence, CrawlReader, MultiCrawlReader
 from fieldmouse.reader.explain import REJECTED_LOG
-from fieldmouse.storage.changes import ChangeKind
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.storage.log import Log
-from fieldmouse.storage.outcome_log import read_latest_outcomes
+from fieldmouse.storage.outcome_log_reader import read_latest_outcomes
+from fieldmouse.storage.page_changes import ChangeKind
 from fieldmouse.testing import virtual_time
 from fieldmouse.testing.meadow.fetcher import MeadowFetcher
 from fieldmouse.testing.meadow.meadow import Meadow

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from fieldmouse.policy import change
 from fieldmouse.refresh.apply_outcomes import PageFlag
+from fieldmouse.refresh.last_modified import RELIABLE_WEIGHT
 from fieldmouse.refresh.page_table import read_page_table
-from fieldmouse.refresh.server_dates import RELIABLE_WEIGHT
 from fieldmouse.types.outcome import ContentChange, OutcomeRow
 from fieldmouse.types.reason import OutcomeKind, OutcomeReason
 from fieldmouse.url import host_of

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from fieldmouse.http.headers import parse_date
 from fieldmouse.policy import change
 from fieldmouse.policy.polling import registry
-from fieldmouse.refresh.server_dates import parse_last_modified
+from fieldmouse.refresh.last_modified import parse_last_modified
 from fieldmouse.types.outcome import ContentChange, OutcomeRow
 
 from .chronicle import Chronicle, page

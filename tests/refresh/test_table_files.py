@@ -17,7 +17,7 @@ from fieldmouse.doctor.check.finding import Finding
 from fieldmouse.errors import MissingFile
 from fieldmouse.policy.polling import registry
 from fieldmouse.refresh.apply_outcomes import PageFlag
-from fieldmouse.refresh.columns import ColumnSpec, ColumnTable
+from fieldmouse.refresh.column_table import ColumnSpec, ColumnTable
 from fieldmouse.refresh.page_table import PageTable, PageTableState, read_page_table
 from fieldmouse.refresh.table_files import TableFiles, read_tables
 from fieldmouse.refresh.token_bucket import BucketState

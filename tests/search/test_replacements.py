@@ -20,7 +20,7 @@ from fieldmouse.errors import DamagedFile
 from fieldmouse.search import generations
 from fieldmouse.search.search import search_crawl
 from fieldmouse.search.snapshot import META, IndexSnapshots, read_meta
-from fieldmouse.search.versions import VERSION_TABLE, VersionLog, VersionTable, VersionView, version_number
+from fieldmouse.search.version_table import VERSION_TABLE, VersionLog, VersionTable, VersionView, version_number
 from fieldmouse.storage.checkpoint import ShardState
 from fieldmouse.types.outcome import Failed, IndexResult, OutcomeRow, Page, Unchanged
 from fieldmouse.types.reason import OutcomeReason

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmouse.storage.changes import Baseline, ChangeKind, change_id, changes_in, sealed_baseline
 from fieldmouse.storage.checkpoint import Checkpoint, make_part_state
+from fieldmouse.storage.page_changes import Baseline, ChangeKind, change_id, changes_in, sealed_baseline
 from fieldmouse.types.outcome import ContentChange, OutcomeRow
 from fieldmouse.types.reason import OutcomeKind
 from fieldmouse.url import Url

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmouse.storage.journal import CheckpointJournal, inspect_journal_file
+from fieldmouse.storage.checkpoint_journal import CheckpointJournal, inspect_journal_file
 from fieldmouse.storage.log import frame_record
 
 checkpoints = st.lists(st.binary(min_size=1, max_size=60).map(lambda raw: b"{" + raw), min_size=1, max_size=6)

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmouse.storage import outcome_log
+from fieldmouse.storage import outcome_log_reader
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.storage.log import Log
-from fieldmouse.storage.outcome_log import NO_OUTCOMES, LatestOutcomes, read_latest_outcomes
+from fieldmouse.storage.outcome_log_reader import NO_OUTCOMES, LatestOutcomes, read_latest_outcomes
 from fieldmouse.types.outcome import ContentChange, OutcomeRow
 from fieldmouse.types.reason import OutcomeKind, OutcomeReason
 from fieldmouse.url import Url
@@ -52,7 +52,7 @@ def plain(said: LatestOutcomes) -> tuple[dict[int, float], dict[int, float]]:
 
 @pytest.fixture(autouse=True)
 def _sorted_in_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outcome_log, "_MIN_BATCH", 3)
+    monkeypatch.setattr(outcome_log_reader, "_MIN_BATCH", 3)
 
 
 @given(st.lists(rows, min_size=1, max_size=4))
@@ -64,14 +64,14 @@ def test_latest_outcome_of_a_url_is_its_last_deciding_row(parts: list[list[Outco
             length = append(home, length, part)
             said = read_latest_outcomes(home, length, said)
             last = {
-                outcome_log.url_hash(row.url): row.at
-                for row in outcome_log.outcome_rows(home, length=length)
-                if outcome_log.decides_page(row)
+                outcome_log_reader.url_hash(row.url): row.at
+                for row in outcome_log_reader.outcome_rows(home, length=length)
+                if outcome_log_reader.decides_page(row)
             }
             assert plain(said)[0] == last
             assert plain(said) == plain(read_latest_outcomes(home, length))
-            assert {url: said.latest_time_of(outcome_log.url_hash(url)) for url in URLS} == {
-                url: last.get(outcome_log.url_hash(url)) for url in URLS
+            assert {url: said.latest_time_of(outcome_log_reader.url_hash(url)) for url in URLS} == {
+                url: last.get(outcome_log_reader.url_hash(url)) for url in URLS
             }
 
 
@@ -81,5 +81,5 @@ def test_another_crawl_in_the_same_place_is_read_from_its_beginning(tmp_path: Pa
         home = CrawlDir.create(tmp_path / "c", shards=1, settings=b"")
         length = append(home, 0, [OutcomeRow(url, OutcomeKind.PAGE, 1.0 + number)])
         said = read_latest_outcomes(home, length, said)
-        assert plain(said)[0] == {outcome_log.url_hash(url): 1.0 + number}
+        assert plain(said)[0] == {outcome_log_reader.url_hash(url): 1.0 + number}
         (tmp_path / "c").rename(tmp_path / f"old-{number}")

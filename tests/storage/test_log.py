@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fieldmouse.errors import CrawlDirError, CrawlExists, CrawlLocked, DamagedFile, NotACrawl, UnsupportedFormat
+from fieldmouse.storage.checkpoint_journal import CheckpointJournal, inspect_journal_file
 from fieldmouse.storage.directory import FORMAT, CrawlDir
-from fieldmouse.storage.journal import CheckpointJournal, inspect_journal_file
 from fieldmouse.storage.log import FileSync, Log, length_of_whole_records, read_records
 
 payloads = st.lists(st.binary(min_size=1, max_size=200), max_size=30)

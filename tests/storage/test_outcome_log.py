@@ -9,7 +9,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmouse.storage import outcome_log
+from fieldmouse.storage import outcome_log_reader
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.storage.log import Log
 from fieldmouse.types.outcome import OutcomeRow
@@ -39,11 +39,12 @@ def test_one_page_is_found_where_all_pages_are_and_nowhere_else(told: list[Outco
             log.append(msgspec.msgpack.encode(row))
         length = log.flush()
         log.close()
-        pages = {row.url: row for row in outcome_log.newest_page_rows(home, length=length)}
-        assert {url: outcome_log.newest_page_row(outcome_log.rows_of(home, url, length=length)) for url in URLS} == {
-            url: pages.get(url) for url in URLS
-        }
-        every = list(outcome_log.page_rows_from(home, 0, length=length))
+        pages = {row.url: row for row in outcome_log_reader.newest_page_rows(home, length=length)}
+        assert {
+            url: outcome_log_reader.newest_page_row(outcome_log_reader.rows_of(home, url, length=length))
+            for url in URLS
+        } == {url: pages.get(url) for url in URLS}
+        every = list(outcome_log_reader.page_rows_from(home, 0, length=length))
         assert [row for row, _ in every] == [row for row in told if row.kind is OutcomeKind.PAGE]
         for number, (_, end) in enumerate(every, 1):
-            assert list(outcome_log.page_rows_from(home, end, length=length)) == every[number:]
+            assert list(outcome_log_reader.page_rows_from(home, end, length=length)) == every[number:]

@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 
 from fieldmouse.refresh.page_table import read_page_table
 from fieldmouse.storage.checkpoint import decode_checkpoint, read_checkpoint
+from fieldmouse.storage.checkpoint_journal import whole_record_at
 from fieldmouse.storage.directory import CrawlDir
-from fieldmouse.storage.journal import whole_record_at
 from fieldmouse.storage.log import FRAME
 from fieldmouse.testing.meadow.meadow import Meadow
 from fieldmouse.testing.meadow.options import MeadowOptions

@@ -24,7 +24,7 @@ from fieldmouse.reader.page import StoredPage
 from fieldmouse.refresh.page_table import PageTable, read_page_table
 from fieldmouse.storage.checkpoint import read_checkpoint, sealed_outcome_bytes
 from fieldmouse.storage.directory import CrawlDir
-from fieldmouse.storage.outcome_log import outcome_rows
+from fieldmouse.storage.outcome_log_reader import outcome_rows
 from fieldmouse.types.outcome import OutcomeRow
 from fieldmouse.types.reason import OutcomeKind
 from search.searchable import searchable_urls

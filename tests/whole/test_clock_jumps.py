@@ -12,9 +12,9 @@ from fieldmouse.config.sections import RefreshOptions
 from fieldmouse.formatting import format_duration
 from fieldmouse.reader.crawl_reader import CrawlReader
 from fieldmouse.reader.explain import describe_next_poll, next_poll
-from fieldmouse.storage.changes import ChangeKind
 from fieldmouse.storage.checkpoint import read_checkpoint
 from fieldmouse.storage.directory import CrawlDir
+from fieldmouse.storage.page_changes import ChangeKind
 from fieldmouse.testing import virtual_time
 from fieldmouse.testing.meadow.fetcher import MeadowFetcher
 from fieldmouse.testing.meadow.meadow import Meadow

@@ -17,11 +17,11 @@ from fieldmouse.clock import Clock
 from fieldmouse.cluster.client.identity import read_identity
 from fieldmouse.cluster.client.placement import status_or_default
 from fieldmouse.cluster.coordinator import AgentId, AgentReport, HeartbeatRequest, ListedAgent
-from fieldmouse.policy.outage import NOTE_SECONDS
+from fieldmouse.policy.local_outage import NOTE_SECONDS
 from fieldmouse.testing import virtual_time
 from fieldmouse.testing.faults import FaultKind
 from fieldmouse.testing.meadow.options import MeadowOptions
-from fieldmouse.types.host import HostState
+from fieldmouse.types.host_state import HostState
 from fieldmouse.types.reason import OutcomeReason
 from fieldmouse.url import Host, Url, host_of
 

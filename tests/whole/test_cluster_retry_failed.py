@@ -13,7 +13,7 @@ from fieldmouse.clock import Clock
 from fieldmouse.cluster.client.identity import read_original_identity
 from fieldmouse.cluster.coordinator import AgentId
 from fieldmouse.crawler.retry_failed import RetryCounts, RetryFailed
-from fieldmouse.doctor.repair.coordinator import open_agent_directory, rebuild_with_agents
+from fieldmouse.doctor.repair.rebuild_coordinator import open_agent_directory, rebuild_with_agents
 from fieldmouse.errors import CoordinatorUnreachable
 from fieldmouse.testing import virtual_time
 from fieldmouse.testing.faults import FaultKind

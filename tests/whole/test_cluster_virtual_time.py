@@ -27,7 +27,7 @@ from fieldmouse.crawler.builder import CrawlParts, build_crawl
 from fieldmouse.crawler.cluster import JoinRequest
 from fieldmouse.doctor.check.examine import check_crawl
 from fieldmouse.reader.explain import explain
-from fieldmouse.storage import outcome_log
+from fieldmouse.storage import outcome_log_reader
 from fieldmouse.storage.checkpoint import Checkpoint, read_checkpoint, sealed_outcome_bytes
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.testing import virtual_time
@@ -133,7 +133,7 @@ def pages_of(path: Path) -> list[str]:
     home = CrawlDir.open(path)
     last = read_checkpoint(home)
     assert last is not None
-    return [str(row.url) for row in outcome_log.newest_page_rows(home, length=sealed_outcome_bytes(last))]
+    return [str(row.url) for row in outcome_log_reader.newest_page_rows(home, length=sealed_outcome_bytes(last))]
 
 
 def is_well(band: Band, folder: Path) -> None:
@@ -333,7 +333,7 @@ def test_an_agent_leaving_while_sending_reports_everything_once(tmp_path: Path) 
         assert summary.whole.again == 0
         books = await board.totals()
         home = CrawlDir.open(tmp_path / "a")
-        settled = [*outcome_log.outcome_rows(home, length=sealed_outcome_bytes(read_checkpoint(home)))]
+        settled = [*outcome_log_reader.outcome_rows(home, length=sealed_outcome_bytes(read_checkpoint(home)))]
         assert books.settled == len(settled) > 0
         assert await board.list_agents() == []
 

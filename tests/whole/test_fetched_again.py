@@ -19,11 +19,11 @@ from fieldmouse.doctor.check.examine import check_crawl
 from fieldmouse.doctor.repair.repair import repair
 from fieldmouse.frontier.frontier import Frontier
 from fieldmouse.search.search import search_crawl
-from fieldmouse.search.versions import VERSION_TABLE
+from fieldmouse.search.version_table import VERSION_TABLE
 from fieldmouse.storage.checkpoint import CrawlCounters, read_checkpoint, sealed_outcome_bytes, shard_states
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.storage.log import Log
-from fieldmouse.storage.outcome_log import newest_page_rows
+from fieldmouse.storage.outcome_log_reader import newest_page_rows
 from fieldmouse.testing import virtual_time
 from fieldmouse.types.outcome import Failed, Response
 from fieldmouse.types.request import Request

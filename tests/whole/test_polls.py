@@ -12,13 +12,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from fieldmouse.api.planning import plan_to_resume
+from fieldmouse.api.crawl_plan import plan_to_resume
 from fieldmouse.clock import Clock
 from fieldmouse.config.settings_file import Settings
 from fieldmouse.crawler.builder import build_crawl
 from fieldmouse.doctor.check.examine import check_crawl
 from fieldmouse.frontier.state import frontier_state_of
-from fieldmouse.storage import outcome_log
+from fieldmouse.storage import outcome_log_reader
 from fieldmouse.storage.checkpoint import read_checkpoint, sealed_counters, sealed_outcome_bytes
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.testing import virtual_time
@@ -121,7 +121,7 @@ def test_polls_are_counted_separately_and_ignore_the_page_limit(first: tuple[Mea
     home = CrawlDir.open(path)
     last = read_checkpoint(home)
     assert last is not None
-    listed = {str(row.url) for row in outcome_log.newest_page_rows(home, length=sealed_outcome_bytes(last))}
+    listed = {str(row.url) for row in outcome_log_reader.newest_page_rows(home, length=sealed_outcome_bytes(last))}
     assert listed == {url for url, what in fate.items() if what != GONE}
     assert sealed_counters(last).pages == len(listed)
     assert frontier_state_of(last).polls == 0

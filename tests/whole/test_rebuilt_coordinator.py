@@ -20,7 +20,7 @@ from fieldmouse.clock import Clock
 from fieldmouse.cluster.client import outbox
 from fieldmouse.cluster.coordinator import AgentId, CrawlRebuilder, CrawlSpec
 from fieldmouse.cluster.sharded.rebuild import ShardedRebuilder
-from fieldmouse.doctor.repair.coordinator import (
+from fieldmouse.doctor.repair.rebuild_coordinator import (
     AgentDirectory,
     RebuildSummary,
     open_agent_directory,
@@ -28,7 +28,7 @@ from fieldmouse.doctor.repair.coordinator import (
 )
 from fieldmouse.errors import CoordinatorDataLost
 from fieldmouse.reader.crawl_reader import CrawlReader
-from fieldmouse.storage import outcome_log
+from fieldmouse.storage import outcome_log_reader
 from fieldmouse.storage.checkpoint import read_checkpoint, sealed_outcome_bytes
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.testing import virtual_time
@@ -88,7 +88,7 @@ async def rebuild(band: Band, builder: CrawlRebuilder) -> RebuildSummary:
 def rows_of(path: Path) -> list[OutcomeRow]:
     home = CrawlDir.open(path)
     last = read_checkpoint(home)
-    return [*outcome_log.outcome_rows(home, length=sealed_outcome_bytes(last))] if last is not None else []
+    return [*outcome_log_reader.outcome_rows(home, length=sealed_outcome_bytes(last))] if last is not None else []
 
 
 def led_to(path: Path, known: Mapping[Url, OutcomeRow]) -> set[Url]:

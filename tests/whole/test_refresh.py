@@ -9,7 +9,7 @@ from fieldmouse.doctor.check.examine import check_crawl
 from fieldmouse.reader.crawl_reader import CrawlReader
 from fieldmouse.storage.checkpoint import read_checkpoint, sealed_outcome_bytes
 from fieldmouse.storage.directory import CrawlDir
-from fieldmouse.storage.outcome_log import newest_page_rows
+from fieldmouse.storage.outcome_log_reader import newest_page_rows
 from fieldmouse.testing import virtual_time
 from fieldmouse.types.outcome import ContentChange, OutcomeRow
 from fieldmouse.types.stats import Summary

@@ -133,14 +133,14 @@ def test_a_host_scope_ignores_scheme_and_port(tmp_path: Path) -> None:
 def test_the_end_of_a_redirect_chain_joins_the_scope_and_is_logged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, "fieldmouse.crawler.scope")
+    caplog.set_level(logging.INFO, "fieldmouse.crawler.growing_scope")
     found = crawled(tmp_path / "c", SITE, scope__mode="host")
     assert found == {WWW, WWW + "a", "http://www.e.test:8080/c", "https://e.test/b"}
     assert f"seed {SEED} redirects to {WWW}: its host is in scope" in caplog.messages
 
 
 def test_in_page_scope_only_the_redirect_target_is_stored(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "fieldmouse.crawler.scope")
+    caplog.set_level(logging.INFO, "fieldmouse.crawler.growing_scope")
     assert crawled(tmp_path / "c", SITE, scope__mode="page") == {WWW}
     assert f"seed {SEED} redirects to {WWW}: that page is in scope" in caplog.messages
 

@@ -17,7 +17,7 @@ from fieldmouse.http.client import Fetcher
 from fieldmouse.http.dns import DnsClient
 from fieldmouse.storage.checkpoint import read_checkpoint, sealed_outcome_bytes
 from fieldmouse.storage.directory import CrawlDir
-from fieldmouse.storage.outcome_log import outcome_rows
+from fieldmouse.storage.outcome_log_reader import outcome_rows
 from fieldmouse.testing import virtual_time
 from fieldmouse.types.outcome import OutcomeRow
 from fieldmouse.types.stats import Summary

@@ -12,8 +12,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from fieldmouse.api.crawl_plan import Plan
 from fieldmouse.api.page_stream import BackgroundRun, DeliveryProgress, call_in_loop
-from fieldmouse.api.planning import Plan
 from fieldmouse.reader.crawl_reader import CrawlReader
 from fieldmouse.reader.page import StoredPage
 

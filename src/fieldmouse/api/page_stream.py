@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from fieldmouse.api.planning import Plan, run_plan
+from fieldmouse.api.crawl_plan import Plan, run_plan
 from fieldmouse.errors import FieldmouseError
 from fieldmouse.storage.checkpoint import Checkpoint, Sealed
 from fieldmouse.storage.directory import CrawlDir

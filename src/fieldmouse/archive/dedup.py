@@ -31,7 +31,7 @@ import lmdb
 import numpy as np
 from numpy.typing import NDArray
 
-from fieldmouse.archive.lmdb_pages import page_allocation_error
+from fieldmouse.archive.lmdb_check import page_allocation_error
 from fieldmouse.errors import DamagedFile, StorageError
 
 VERSION = 2  # of the features; sketches of different versions are not comparable

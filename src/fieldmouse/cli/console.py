@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 #: Logger whose notes (level INFO) are shown as well: sites that joined the scope.
-NOTES_LOGGER = "fieldmouse.crawler.scope"
+NOTES_LOGGER = "fieldmouse.crawler.growing_scope"
 
 _muted = False
 

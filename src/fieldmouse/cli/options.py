@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 import click
 
-from fieldmouse.api.planning import KEYWORD_SETTINGS
+from fieldmouse.api.crawl_plan import KEYWORD_SETTINGS
 from fieldmouse.cluster.client.identity import DEFAULT_CRAWL
 from fieldmouse.config import old_spellings
 from fieldmouse.config import values as units

@@ -42,7 +42,7 @@ from fieldmouse.cluster.coordinator import (
     newer_format_error,
 )
 from fieldmouse.policy.balance.balancer import MOST_AGENTS, HostTripRow
-from fieldmouse.types.host import HostState
+from fieldmouse.types.host_state import HostState
 from fieldmouse.types.request import Request
 from fieldmouse.url import Host, Url, host_of, key_of, parse
 

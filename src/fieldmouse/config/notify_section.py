@@ -15,7 +15,7 @@ from fieldmouse.config import values
 from fieldmouse.config.sections import Section
 from fieldmouse.config.values import ValueKind
 from fieldmouse.errors import SettingsError, UsageError
-from fieldmouse.policy.network_options import BLANK
+from fieldmouse.policy.network_overrides import BLANK
 from fieldmouse.url import parse
 
 CHANGE_KINDS = ("new", "changed", "gone", "moved", "withdrawn")

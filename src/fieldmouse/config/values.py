@@ -20,7 +20,7 @@ from typing import Any
 
 from fieldmouse.errors import UsageError
 from fieldmouse.import_string import IMPORT_NAME
-from fieldmouse.policy.network_options import (
+from fieldmouse.policy.network_overrides import (
     check_headers,
     parse_name_entry,
     parse_nameserver,

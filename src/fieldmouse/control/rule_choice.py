@@ -13,7 +13,7 @@ from fieldmouse.queueing.fit.fit import fit
 from fieldmouse.queueing.fit.trace import Trace
 from fieldmouse.queueing.model.model import Cost
 from fieldmouse.queueing.model.validation import FloatArray, IntArray
-from fieldmouse.queueing.optimise.optimum import optimise
+from fieldmouse.queueing.optimise.best_thresholds import optimise
 
 _TOGETHER = 1e-6  # precision of epoch seconds
 _NO_MODE = 0

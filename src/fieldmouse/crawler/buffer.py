@@ -25,8 +25,8 @@ from fieldmouse.aio import WakeUp
 from fieldmouse.backpressure import Backpressure
 from fieldmouse.clock import Clock
 from fieldmouse.control.page_trace import PageTrace
+from fieldmouse.crawler.growing_scope import CrawlScope
 from fieldmouse.crawler.in_flight import InFlightTable
-from fieldmouse.crawler.scope import CrawlScope
 from fieldmouse.crawler.stop_conditions import FailureLatch, StopRequest
 from fieldmouse.fetch.worker import ActiveWorkers
 from fieldmouse.frontier.protocol import CrawlFrontier

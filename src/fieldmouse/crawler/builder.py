@@ -29,16 +29,16 @@ from fieldmouse.control.governor import build_governor, initial_rule
 from fieldmouse.control.page_trace import PageTrace, TraceFile
 from fieldmouse.crawler.buffer import FullBufferPolicy, IndexingStage, PageBuffer
 from fieldmouse.crawler.crawler import Crawler, PageConsumer, Stages, StatsListener
+from fieldmouse.crawler.growing_scope import CrawlScope
 from fieldmouse.crawler.in_flight import InFlightTable, VisitRunner
 from fieldmouse.crawler.refresh_state import RefreshState, saved_refresh_state, state_for_run
-from fieldmouse.crawler.scope import CrawlScope
 from fieldmouse.crawler.stats import CpuDemand, LoadMeter
 from fieldmouse.crawler.stop_conditions import CrawlLimits, FailureLatch, StopRequest
-from fieldmouse.fetch.gate import FetchServices, PolitenessGate
 from fieldmouse.fetch.outage import OutageDetector
+from fieldmouse.fetch.politeness_gate import FetchServices, PolitenessGate
 from fieldmouse.fetch.signer import RequestAuth
 from fieldmouse.fetch.worker import ActiveWorkers, FetchPool, FetchSettings, FetchWorker
-from fieldmouse.frontier.decision_log import DecisionLog
+from fieldmouse.frontier.distribution_trace import DecisionLog
 from fieldmouse.frontier.frontier import Frontier
 from fieldmouse.frontier.protocol import CrawlFrontier
 from fieldmouse.frontier.state import frontier_state_of
@@ -49,7 +49,7 @@ from fieldmouse.http.dns import DnsClient, Resolver
 from fieldmouse.import_string import import_callable
 from fieldmouse.policy.distribution import registry
 from fieldmouse.policy.front_size import FrontSizeRule
-from fieldmouse.policy.network_options import NameMap
+from fieldmouse.policy.network_overrides import NameMap
 from fieldmouse.policy.politeness import Politeness
 from fieldmouse.policy.scope import Scope
 from fieldmouse.policy.thresholds import FixedLifetime, PageLifetime

@@ -52,15 +52,15 @@ from fieldmouse.frontier.state import frontier_state_of, open_frontier_parts
 from fieldmouse.http.client import Fetcher
 from fieldmouse.policy.balance import balancer
 from fieldmouse.policy.front_size import FrontSizeRule
-from fieldmouse.policy.outage import blocked_agents
+from fieldmouse.policy.local_outage import blocked_agents
 from fieldmouse.policy.politeness import Politeness
 from fieldmouse.policy.scope import SharedScope, SiteLimits
 from fieldmouse.robotstxt.parser import RobotsTxtCache
-from fieldmouse.storage import outcome_log
+from fieldmouse.storage import outcome_log_reader
 from fieldmouse.storage.checkpoint import Checkpoint, CrawlCounters, Durable, sealed_outcome_bytes
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.storage.log import Log
-from fieldmouse.types.host import HostState
+from fieldmouse.types.host_state import HostState
 from fieldmouse.types.outcome import Failed, Response
 from fieldmouse.types.reason import OutcomeReason, StoppedBy
 from fieldmouse.types.request import HostVisit, Request
@@ -175,7 +175,7 @@ def withdrawn_keys(home: CrawlDir, last: Checkpoint | None) -> set[int]:
     if last is None or state is None or state.sieve.seen == state.done:
         return set()  # no outcome was ever withdrawn
     seed = home.identity.key_seed
-    return {key_of(url, seed) for url in outcome_log.retried_urls(home, length=sealed_outcome_bytes(last))}
+    return {key_of(url, seed) for url in outcome_log_reader.retried_urls(home, length=sealed_outcome_bytes(last))}
 
 
 _CHECK_EVERY = 0.1  # seconds

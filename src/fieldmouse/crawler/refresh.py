@@ -32,9 +32,9 @@ from fieldmouse.policy.retry import POLL_WAIT
 from fieldmouse.refresh.apply_outcomes import UNPLANNED, PageFlag
 from fieldmouse.refresh.page_table import PageTable
 from fieldmouse.refresh.scheduler import PollScheduler
-from fieldmouse.storage.changes import REFRESH_PART
 from fieldmouse.storage.checkpoint import Checkpoint, Durable, DurableLog, Sealed
 from fieldmouse.storage.directory import CrawlDir
+from fieldmouse.storage.page_changes import REFRESH_PART
 from fieldmouse.types.outcome import Response
 from fieldmouse.types.request import Request
 from fieldmouse.types.stats import RestingHost

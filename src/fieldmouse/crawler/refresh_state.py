@@ -19,8 +19,8 @@ from __future__ import annotations
 import msgspec
 
 from fieldmouse.config.sections import RefreshOptions
-from fieldmouse.storage.changes import REFRESH_PART
 from fieldmouse.storage.checkpoint import Checkpoint, sealed_outcome_bytes
+from fieldmouse.storage.page_changes import REFRESH_PART
 
 
 class RefreshState(msgspec.Struct, frozen=True):

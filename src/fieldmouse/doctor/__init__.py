@@ -1,1 +1,3 @@
 """Checks and repairs of a crawl directory."""
+
+from __future__ import annotations

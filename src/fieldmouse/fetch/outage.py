@@ -25,9 +25,9 @@ import msgspec
 from fieldmouse.aio import WakeUp
 from fieldmouse.backpressure import Backpressure
 from fieldmouse.clock import Clock
-from fieldmouse.fetch.gate import FetchServices
+from fieldmouse.fetch.politeness_gate import FetchServices
 from fieldmouse.http.dns import FoundAddress
-from fieldmouse.policy.outage import (
+from fieldmouse.policy.local_outage import (
     BENEFIT,
     MAX_POSTPONEMENTS,
     MAX_SILENT_OUTAGE,
@@ -39,7 +39,7 @@ from fieldmouse.policy.outage import (
 from fieldmouse.policy.politeness import MAX_POSTPONEMENT, Politeness, clamp_crawl_delay
 from fieldmouse.policy.retry import retry_rule_for
 from fieldmouse.robotstxt.parser import RobotsTxt
-from fieldmouse.types.host import HostState
+from fieldmouse.types.host_state import HostState
 from fieldmouse.types.outcome import Response
 from fieldmouse.types.reason import OutcomeReason
 from fieldmouse.types.request import Request, RequestKind
@@ -447,7 +447,7 @@ class OutageDetector:
 
 
 class OtherAgentsOpinion(Protocol):
-    """The other agents of a cluster, which may reach a host that we cannot (`policy/outage.py`)."""
+    """The other agents of a cluster, which may reach a host that we cannot (`policy/local_outage.py`)."""
 
     def offer_to_others(self, state: HostState, reason: OutcomeReason, *, final: bool) -> HostState | None:
         """The host with a note for the next agent that tries it; None if this agent decides.

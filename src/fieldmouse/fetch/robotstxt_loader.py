@@ -6,14 +6,14 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
-from fieldmouse.fetch.gate import FetchServices
 from fieldmouse.fetch.outage import FailureAttribution, OutageDetector
+from fieldmouse.fetch.politeness_gate import FetchServices
 from fieldmouse.fetch.responses import describe_failure, describe_requested_wait, requested_wait
 from fieldmouse.http.dns import FoundAddress, NoAddress
-from fieldmouse.policy.outage import FailureCause, cause_of
+from fieldmouse.policy.local_outage import FailureCause, cause_of
 from fieldmouse.policy.politeness import Politeness, clamp_crawl_delay
 from fieldmouse.robotstxt.parser import RobotsTxt, RobotsTxtRedirect, RobotsTxtUnreachable, cache_seconds
-from fieldmouse.types.host import HostState
+from fieldmouse.types.host_state import HostState
 from fieldmouse.types.outcome import Failed, Response
 from fieldmouse.types.reason import OutcomeReason
 from fieldmouse.types.request import HostVisit, Request, RequestKind

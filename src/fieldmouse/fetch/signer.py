@@ -21,7 +21,7 @@ from fieldmouse.plugins.runner import (
     ThreadedPluginCaller,
     type_with_article,
 )
-from fieldmouse.policy.network_options import BLANK, OURS, check_header
+from fieldmouse.policy.network_overrides import BLANK, OURS, check_header
 from fieldmouse.types.request import Request, RequestKind
 from fieldmouse.url import Host
 

@@ -20,17 +20,17 @@ import msgspec
 from fieldmouse.aio import WakeUp, cancel_and_wait
 from fieldmouse.backpressure import Backpressure
 from fieldmouse.clock import Clock
-from fieldmouse.fetch.gate import FetchServices
 from fieldmouse.fetch.outage import FailureAttribution, OtherAgentsOpinion, OutageDetector
+from fieldmouse.fetch.politeness_gate import FetchServices
 from fieldmouse.fetch.responses import describe_failure, describe_requested_wait, outcome_of
 from fieldmouse.fetch.robotstxt_loader import RobotsTxtLoader
 from fieldmouse.http.dns import ForbiddenAddress, FoundAddress, NoAddress
-from fieldmouse.policy.network_options import is_address
-from fieldmouse.policy.outage import FailureCause, cause_of
+from fieldmouse.policy.local_outage import FailureCause, cause_of
+from fieldmouse.policy.network_overrides import is_address
 from fieldmouse.policy.politeness import Politeness
 from fieldmouse.policy.retry import retry_rule_for, retry_wait
 from fieldmouse.robotstxt.parser import RobotsTxt
-from fieldmouse.types.host import HostState
+from fieldmouse.types.host_state import HostState
 from fieldmouse.types.outcome import Failed, Outcome, Page, Refused, Response
 from fieldmouse.types.reason import OutcomeReason
 from fieldmouse.types.request import EnteredBy, HostVisit, QueuedRequest, Request

@@ -13,12 +13,12 @@ from typing import Protocol
 
 from xxhash import xxh3_64_intdigest
 
-from fieldmouse.frontier.decision_log import DecisionObserver
+from fieldmouse.frontier.distribution_trace import DecisionObserver
 from fieldmouse.frontier.queues.queue_index import HostNumbers
-from fieldmouse.frontier.queues.ready import ReadyItem
+from fieldmouse.frontier.queues.ready_urls import ReadyItem
 from fieldmouse.frontier.queues.virtualizer import HostQueues
 from fieldmouse.policy.distribution.registry import DistributionPolicy
-from fieldmouse.types.host import HostState
+from fieldmouse.types.host_state import HostState
 from fieldmouse.url import Host
 
 _MOVES = 2000  # per call: a few milliseconds

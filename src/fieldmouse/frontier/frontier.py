@@ -22,7 +22,7 @@ from pathlib import Path
 import msgspec
 
 from fieldmouse.clock import Clock
-from fieldmouse.frontier.decision_log import DecisionObserver
+from fieldmouse.frontier.distribution_trace import DecisionObserver
 from fieldmouse.frontier.distributor import Distributor
 from fieldmouse.frontier.hosts.host_table import clock_setback
 from fieldmouse.frontier.protocol import CrawlFrontier
@@ -32,7 +32,7 @@ from fieldmouse.policy.distribution.registry import DistributionPolicy
 from fieldmouse.policy.front_size import FrontSizeRule
 from fieldmouse.policy.scope import SiteLimits
 from fieldmouse.storage.checkpoint import Sealed
-from fieldmouse.types.host import HostState
+from fieldmouse.types.host_state import HostState
 from fieldmouse.types.reason import OutcomeReason
 from fieldmouse.types.request import EnteredBy, HostVisit, QueuedRequest, Request
 from fieldmouse.types.stats import RestingHost

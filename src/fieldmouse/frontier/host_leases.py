@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from fieldmouse.clock import Clock
 from fieldmouse.frontier.workbench import RestingTickets, TakenHost, Workbench
-from fieldmouse.types.host import HostState
+from fieldmouse.types.host_state import HostState
 from fieldmouse.types.request import QueuedRequest, Request
 from fieldmouse.url import Host
 

@@ -26,7 +26,7 @@ from fieldmouse.frontier.state import FrontierParts, FrontierState
 from fieldmouse.frontier.workbench import Workbench, polls_by_host
 from fieldmouse.policy.front_size import FrontSizeRule
 from fieldmouse.storage.checkpoint import Sealed
-from fieldmouse.types.host import HostState
+from fieldmouse.types.host_state import HostState
 from fieldmouse.types.reason import OutcomeKind
 from fieldmouse.types.request import HostVisit, QueuedRequest, Request
 from fieldmouse.url import Host, host_of, key_of

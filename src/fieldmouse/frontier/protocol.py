@@ -14,7 +14,7 @@ from fieldmouse.frontier.workbench import Workbench
 from fieldmouse.policy.front_size import FrontSizeRule
 from fieldmouse.storage.checkpoint import Sealed
 from fieldmouse.storage.log import make_directory
-from fieldmouse.types.host import HostState
+from fieldmouse.types.host_state import HostState
 from fieldmouse.types.reason import OutcomeKind
 from fieldmouse.types.request import HostVisit, QueuedRequest, Request
 from fieldmouse.types.stats import RestingHost

@@ -20,14 +20,14 @@ import msgspec
 
 from fieldmouse.errors import UsageError
 from fieldmouse.frontier.hosts.host_table import HostTable, HostTableState
-from fieldmouse.frontier.hosts.sites import SitesState, SiteTable
-from fieldmouse.frontier.queues.ready import ReadyQueue, ReadyState
+from fieldmouse.frontier.hosts.site_limits import SitesState, SiteTable
+from fieldmouse.frontier.queues.ready_urls import ReadyQueue, ReadyState
 from fieldmouse.frontier.queues.virtualizer import Virtualizer, VirtualizerState
 from fieldmouse.frontier.seen.sieve import DiskSieve, SieveState
 from fieldmouse.policy.scope import SiteLimits
 from fieldmouse.storage.checkpoint import Checkpoint, Sealed
 from fieldmouse.storage.log import Log, SupersededFiles, decode_record, delete_unnamed_files, read_records
-from fieldmouse.types.host import HostState
+from fieldmouse.types.host_state import HostState
 from fieldmouse.types.request import Request
 
 _encode = msgspec.msgpack.Encoder().encode

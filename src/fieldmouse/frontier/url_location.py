@@ -13,12 +13,12 @@ from pathlib import Path
 import msgspec
 
 from fieldmouse.frontier.hosts.host_table import read_hosts
-from fieldmouse.frontier.hosts.sites import site_counts
-from fieldmouse.frontier.queues.ready import read_ready_items
+from fieldmouse.frontier.hosts.site_limits import site_counts
+from fieldmouse.frontier.queues.ready_urls import read_ready_items
 from fieldmouse.frontier.queues.virtualizer import read_queued_links
 from fieldmouse.frontier.seen.sieve import has_key
 from fieldmouse.frontier.state import FrontierState, read_open_tickets
-from fieldmouse.types.host import HostState
+from fieldmouse.types.host_state import HostState
 from fieldmouse.types.request import Request
 from fieldmouse.url import Url, host_of, key_of
 

@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from fieldmouse.types.host import HostState
+from fieldmouse.types.host_state import HostState
 from fieldmouse.types.reason import OutcomeKind
 from fieldmouse.types.request import EnteredBy, Request
 from fieldmouse.url import Host, host_of

@@ -37,7 +37,7 @@ from fieldmouse.http.connection import (
     create_tls_context,
     tls_error_text,
 )
-from fieldmouse.policy.network_options import check_headers, redact_headers
+from fieldmouse.policy.network_overrides import check_headers, redact_headers
 from fieldmouse.types.outcome import Failed, Response
 from fieldmouse.types.reason import OutcomeReason
 from fieldmouse.types.request import Request

@@ -23,7 +23,7 @@ import msgspec
 
 from fieldmouse.clock import Clock
 from fieldmouse.http.ssrf import forbidden_reason
-from fieldmouse.policy.network_options import NameMap, is_address
+from fieldmouse.policy.network_overrides import NameMap, is_address
 
 if TYPE_CHECKING:
     import aiodns

@@ -9,7 +9,7 @@ from hashlib import sha256
 import msgspec
 
 from fieldmouse.formatting import sanitize
-from fieldmouse.storage.changes import Change
+from fieldmouse.storage.page_changes import Change
 
 LONGEST_TITLE = 300
 

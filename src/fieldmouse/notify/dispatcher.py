@@ -25,10 +25,10 @@ from fieldmouse.config.notify_section import NotifySection
 from fieldmouse.errors import FieldmouseError
 from fieldmouse.notify.channel import Channel, Notice
 from fieldmouse.notify.filter import ChangeFilter
-from fieldmouse.storage.changes import Baseline, Change, changes_in, sealed_baseline
 from fieldmouse.storage.checkpoint import Checkpoint, Sealed, read_checkpoint, sealed_outcome_bytes
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.storage.log import FRAME, decode_record, read_records
+from fieldmouse.storage.page_changes import Baseline, Change, changes_in, sealed_baseline
 from fieldmouse.types.outcome import OutcomeRow
 
 _decode = msgspec.msgpack.Decoder(OutcomeRow).decode

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from fieldmouse.formatting import format_count, format_percentage, format_time
 from fieldmouse.notify.channel import one_line, title_or_url
-from fieldmouse.storage.changes import Change, ChangeKind
+from fieldmouse.storage.page_changes import Change, ChangeKind
 
 _LONGEST_URL = 2000
 _HEADS = {

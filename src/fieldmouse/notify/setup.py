@@ -23,9 +23,9 @@ from fieldmouse.notify.channels.feed import FeedChannel
 from fieldmouse.notify.channels.mail import MailChannel
 from fieldmouse.notify.channels.webhook import WebhookChannel
 from fieldmouse.notify.dispatcher import ChangeRange, ChangeSource, ChannelCursor, Notifier, channel_cursor
-from fieldmouse.storage.changes import sealed_baseline
 from fieldmouse.storage.checkpoint import Checkpoint
 from fieldmouse.storage.directory import CrawlDir
+from fieldmouse.storage.page_changes import sealed_baseline
 from fieldmouse.url import parse
 
 MAX_SECRET_BYTES = 64 << 10

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from fieldmouse.policy.outage import notes_after_success
-from fieldmouse.types.host import HostState
+from fieldmouse.policy.local_outage import notes_after_success
+from fieldmouse.types.host_state import HostState
 from fieldmouse.types.reason import OutcomeReason
 
 LONGEST_DELAY = 365 * 86400.0  # seconds; longer requests mean "never" and get this cap

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from fieldmouse.types.host import HostState
+from fieldmouse.types.host_state import HostState
 from fieldmouse.types.reason import OutcomeReason
 from fieldmouse.types.request import Request
 

@@ -8,3 +8,5 @@ of its response (`archive/record_reader.py`), and the response is parsed as the 
 reads several crawls as one, for example those of the agents of a cluster. Neither plug-ins nor any part of the
 crawler are loaded for this.
 """
+
+from __future__ import annotations

@@ -28,10 +28,10 @@ from fieldmouse.errors import FieldmouseError, UsageError
 from fieldmouse.reader.page import StoredPage
 from fieldmouse.reader.snapshot import CrawlRow, CrawlSnapshot, rows_by_time
 from fieldmouse.reader.user_input import host_filter, parse_url, possible_urls
-from fieldmouse.storage import outcome_log
+from fieldmouse.storage import outcome_log_reader
 from fieldmouse.storage.checkpoint import Checkpoint, read_checkpoint
 from fieldmouse.storage.directory import CrawlDir
-from fieldmouse.storage.outcome_log import NO_OUTCOMES, LatestOutcomes, read_latest_outcomes, url_hash
+from fieldmouse.storage.outcome_log_reader import NO_OUTCOMES, LatestOutcomes, read_latest_outcomes, url_hash
 from fieldmouse.types.outcome import OutcomeRow
 from fieldmouse.types.stats import LiveStats
 
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from fieldmouse.reader.status import CrawlStatus
     from fieldmouse.reader.versions import VersionDifference, VersionHit
     from fieldmouse.search.search import Hit
-    from fieldmouse.storage.changes import Change
+    from fieldmouse.storage.page_changes import Change
 
 
 class CombinedReader:
@@ -102,7 +102,7 @@ class CombinedReader:
         def newest(crawl: int, rows: Iterator[OutcomeRow]) -> Iterator[OutcomeRow]:
             for row in rows:
                 if not newest_crawl.is_outdated(crawl, row.url):
-                    yield outcome_log.as_not_indexed(row) if newest_crawl.is_unlisted(row.url) else row
+                    yield outcome_log_reader.as_not_indexed(row) if newest_crawl.is_unlisted(row.url) else row
 
         return rows_by_time(
             (snapshot, newest(crawl, snapshot.newest_page_rows())) for crawl, snapshot in enumerate(snapshots)
@@ -299,7 +299,7 @@ class CrawlReader(CombinedReader):
         if start < 0:
             raise UsageError(f"`start` is {start}, and offsets begin at 0", "pass 0 or an offset from an earlier call")
         snapshot = self.snapshot()
-        for row, end in outcome_log.page_rows_from(snapshot.home, start, length=snapshot.length):
+        for row, end in outcome_log_reader.page_rows_from(snapshot.home, start, length=snapshot.length):
             yield snapshot.page_of_row(row), end
 
     def propose_noise_rules(self, host: str | None = None) -> list[RuleProposal]:
@@ -338,7 +338,7 @@ class CrawlReader(CombinedReader):
 
     def explain_no_pages(self) -> tuple[str, str]:
         """Why the crawl stored no page: a sentence about one URL, and a hint."""
-        from fieldmouse.reader.missing import explain_no_pages
+        from fieldmouse.reader.explain_missing import explain_no_pages
 
         return explain_no_pages(self._open_directory)
 
@@ -417,15 +417,15 @@ def _newest_page_of_crawls(crawls: list[tuple[CrawlSnapshot, list[OutcomeRow]]])
     """The stored page of a URL, given its rows in each crawl."""
     last: tuple[float, CrawlSnapshot, list[OutcomeRow]] | None = None
     for snapshot, rows in crawls:
-        at = max((place for place, row in enumerate(rows) if outcome_log.decides_page(row)), default=None)
+        at = max((place for place, row in enumerate(rows) if outcome_log_reader.decides_page(row)), default=None)
         if at is not None and (last is None or rows[at].at > last[0]):
             last = rows[at].at, snapshot, rows
-    row = outcome_log.newest_page_row(last[2]) if last is not None else None
+    row = outcome_log_reader.newest_page_row(last[2]) if last is not None else None
     if last is None or row is None:
         return None
     others = (rows for snapshot, rows in crawls if snapshot is not last[1])  # `newest_page_row` knows its own rows
     is_unlisted = any(seen.unlisted and seen.at > last[0] for rows in others for seen in rows)
-    return last[1].page_of_row(outcome_log.as_not_indexed(row) if is_unlisted else row)
+    return last[1].page_of_row(outcome_log_reader.as_not_indexed(row) if is_unlisted else row)
 
 
 class CrawlPrecedence:

@@ -18,18 +18,18 @@ from fieldmouse.formatting import format_count, format_duration, format_size, fo
 from fieldmouse.frontier import url_location
 from fieldmouse.frontier.state import frontier_state_of
 from fieldmouse.frontier.url_location import UrlLocation, UrlPlace
-from fieldmouse.reader import missing
+from fieldmouse.reader import explain_missing
 from fieldmouse.reader.polling_plan import OpenPageTable, PollingPlan
 from fieldmouse.reader.snapshot import read_at_newest_checkpoint
 from fieldmouse.reader.versions import visibly_different
 from fieldmouse.refresh.apply_outcomes import PageFlag, is_unplanned
 from fieldmouse.refresh.page_table import PAGE_TABLE, read_page_table
 from fieldmouse.refresh.scheduler import RETRY_INTERVAL
-from fieldmouse.storage import outcome_log
+from fieldmouse.storage import outcome_log_reader
 from fieldmouse.storage.checkpoint import Checkpoint, sealed_outcome_bytes
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.storage.log import read_records
-from fieldmouse.types.host import HostState
+from fieldmouse.types.host_state import HostState
 from fieldmouse.types.outcome import ContentChange, OutcomeRow
 from fieldmouse.types.reason import OutcomeKind
 from fieldmouse.types.request import Request
@@ -171,7 +171,7 @@ def explain(home: CrawlDir, url: Url, now: float | None = None, *, absent: bool 
 
 def _explain_at_checkpoint(home: CrawlDir, url: Url, last: Checkpoint, now: float, absent: bool) -> Explanation:
     found = url_location.locate_url(home / "frontier", frontier_state_of(last), home.identity.key_seed, url)
-    rows = outcome_log.rows_of(home, url, length=sealed_outcome_bytes(last))
+    rows = outcome_log_reader.rows_of(home, url, length=sealed_outcome_bytes(last))
     place = found.place.value
     says = [
         *_describe_discovery(rows[0] if rows else found.link),
@@ -183,14 +183,14 @@ def _explain_at_checkpoint(home: CrawlDir, url: Url, last: Checkpoint, now: floa
     elif found.place is UrlPlace.UNKNOWN:
         if urls.path_of(url) == "/robots.txt":
             place = "robots.txt"
-            says += missing.explain_robots_txt(home, url, last)
+            says += explain_missing.explain_robots_txt(home, url, last)
         else:
-            says += [never, *missing.explain_url_not_taken(home, url, found, last, now)]
+            says += [never, *explain_missing.explain_url_not_taken(home, url, found, last, now)]
     elif found.link is not None:
         says += _describe_waiting(found, found.link, now)
     elif not rows and frontier_state_of(last).shipments is None:
         says.append("it is done, and left no outcome, which is a bug in fieldmouse: please report it")
-    moves = outcome_log.pages_moved_to(home, url, length=sealed_outcome_bytes(last))
+    moves = outcome_log_reader.pages_moved_to(home, url, length=sealed_outcome_bytes(last))
     says += describe_pages_moved_here(moves)
     due = next_poll(home, url, last)
     if due is not None:
@@ -373,7 +373,7 @@ def _describe_shown_copy(crawls: dict[str, Explanation]) -> Iterator[str]:
     stated = [
         (name, row)
         for name, crawl in crawls.items()
-        for row in [row for row in crawl.outcomes if outcome_log.decides_page(row)][-1:]
+        for row in [row for row in crawl.outcomes if outcome_log_reader.decides_page(row)][-1:]
     ]
     if len(stated) < 2:
         return

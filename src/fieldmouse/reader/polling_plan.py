@@ -22,7 +22,7 @@ from fieldmouse.policy.packing.plan import HostWeight, PackingPlan, SiteWeight, 
 from fieldmouse.policy.polling import registry
 from fieldmouse.reader.snapshot import read_at_newest_checkpoint
 from fieldmouse.refresh.apply_outcomes import PageFlag, is_unplanned
-from fieldmouse.refresh.columns import Column
+from fieldmouse.refresh.column_table import Column
 from fieldmouse.refresh.page_table import PAGE_TABLE, PageTable, checkpointed_policy, read_page_table
 from fieldmouse.storage.checkpoint import Checkpoint
 from fieldmouse.storage.directory import CrawlDir

@@ -17,7 +17,7 @@ from fieldmouse.archive.warc_reader import RecordReader
 from fieldmouse.errors import CrawlDirError, MissingFile, shell_quoted
 from fieldmouse.formatting import format_time
 from fieldmouse.reader.page import StoredPage
-from fieldmouse.storage import outcome_log
+from fieldmouse.storage import outcome_log_reader
 from fieldmouse.storage.checkpoint import Checkpoint, read_checkpoint, sealed_outcome_bytes, shard_states
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.types.outcome import OutcomeRow
@@ -86,15 +86,15 @@ class CrawlSnapshot:
 
     def rows(self) -> Iterator[OutcomeRow]:
         """Every row that counts, oldest first."""
-        return outcome_log.outcome_rows(self.home, length=self.length)
+        return outcome_log_reader.outcome_rows(self.home, length=self.length)
 
     def rows_of(self, url: str) -> list[OutcomeRow]:
         """All rows of one URL, oldest first."""
-        return outcome_log.rows_of(self.home, url, length=self.length)
+        return outcome_log_reader.rows_of(self.home, url, length=self.length)
 
     def newest_page_rows(self) -> Iterator[OutcomeRow]:
         """The newest row of each stored page."""
-        return outcome_log.newest_page_rows(self.home, length=self.length)
+        return outcome_log_reader.newest_page_rows(self.home, length=self.length)
 
     def extracted_rows(self, row: OutcomeRow) -> Iterator[dict[str, Any]]:
         """The rows extracted from a page, each with the page's URL and fetch time."""

@@ -30,7 +30,7 @@ from fieldmouse.reader.user_input import parse_time
 from fieldmouse.search.index import ScratchDocument, write_scratch_index
 from fieldmouse.search.query import parse_query
 from fieldmouse.search.search import Hit, search_crawls
-from fieldmouse.storage import outcome_log
+from fieldmouse.storage import outcome_log_reader
 from fieldmouse.types.outcome import ContentChange, OutcomeRow
 from fieldmouse.types.reason import OutcomeKind
 
@@ -234,7 +234,9 @@ def _urls_with_past_versions(snapshots: Sequence[CrawlSnapshot]) -> set[str]:
         row.url
         for snapshot in snapshots
         for row in snapshot.rows()
-        if outcome_log.decides_page(row) and (row.polled or len(snapshots) > 1) and row.news is not ContentChange.SAME
+        if outcome_log_reader.decides_page(row)
+        and (row.polled or len(snapshots) > 1)
+        and row.news is not ContentChange.SAME
     }
 
 
@@ -250,8 +252,8 @@ def _rows_by_url(snapshots: Sequence[CrawlSnapshot], urls: set[str]) -> dict[str
 def past_versions(history: Sequence[CrawlRow]) -> Iterator[tuple[CrawlRow, int]]:
     """Versions of a page except the one shown now, with their numbers."""
     rows = [row for _, row in history]
-    standing = next((row for row in reversed(rows) if outcome_log.decides_page(row)), None)
-    shown = outcome_log.newest_page_row(rows)
+    standing = next((row for row in reversed(rows) if outcome_log_reader.decides_page(row)), None)
+    shown = outcome_log_reader.newest_page_row(rows)
     if standing is None or standing.kind is OutcomeKind.REFUSED or (shown is not None and not shown.indexed):
         return
     places, versions = {id(row): snapshot for snapshot, row in history}, visibly_different(rows)

@@ -23,9 +23,9 @@ from xxhash import xxh3_64_intdigest
 
 from fieldmouse.policy import change
 from fieldmouse.policy.polling.interface import PollingPolicy
-from fieldmouse.refresh import server_dates
-from fieldmouse.refresh.columns import ColumnSpec, ColumnTable, KeyIndex, Rows
-from fieldmouse.refresh.server_dates import parse_last_modified
+from fieldmouse.refresh import last_modified
+from fieldmouse.refresh.column_table import ColumnSpec, ColumnTable, KeyIndex, Rows
+from fieldmouse.refresh.last_modified import parse_last_modified
 from fieldmouse.types.outcome import ContentChange, OutcomeRow
 from fieldmouse.types.reason import OutcomeKind, OutcomeReason
 from fieldmouse.types.request import RequestKind
@@ -284,7 +284,7 @@ class InMemoryPageTable:
         self._reset_learned_state(rows, batch.withdrawn[places])
         first, modified = look & (looked == 0), batch.modified[places]
         self._learn_first_age(rows[first], modified[first], now[first])
-        claims = server_dates.evaluate_dates(modified[teaches], looked[teaches], now[teaches], changed[teaches])
+        claims = last_modified.evaluate_dates(modified[teaches], looked[teaches], now[teaches], changed[teaches])
         self._learn_from_polls(rows[teaches], (now - looked)[teaches], changed[teaches], claims)
         hinted = teaches & (flags & PageFlag.HINTED != 0)
         if hinted.any():
@@ -332,7 +332,7 @@ class InMemoryPageTable:
 
     def _learn_first_age(self, rows: Rows, modified: NDArray[np.float64], now: NDArray[np.float64]) -> None:
         """Record the age of pages seen for the first time, where a date gives it."""
-        ages = server_dates.first_seen_ages(modified, now)
+        ages = last_modified.first_seen_ages(modified, now)
         told = np.flatnonzero(~np.isnan(ages))
         if len(told):
             rows, ages = rows[told], ages[told]
@@ -340,7 +340,7 @@ class InMemoryPageTable:
             self.pages.write_cells("dated", rows, change.update_beliefs(before, unseen, np.ones(len(rows), bool), ages))
 
     def _learn_from_polls(
-        self, rows: Rows, gap: NDArray[np.float64], changed: Marks, told: server_dates.DateEvidence
+        self, rows: Rows, gap: NDArray[np.float64], changed: Marks, told: last_modified.DateEvidence
     ) -> None:
         if not len(rows):
             return
@@ -352,7 +352,7 @@ class InMemoryPageTable:
             "dated", rows, change.update_beliefs(pages.read_cells("dated", rows), gap, changed, told.ages)
         )
         pages.write_cells("changes", rows, pages.read_cells("changes", rows) + changed.astype(np.uint32))
-        server_dates.count_dates(self.hosts, pages.read_cells("host", rows).astype(np.int64), told)
+        last_modified.count_dates(self.hosts, pages.read_cells("host", rows).astype(np.int64), told)
 
     def _update_trust(self, rows: Rows, changed: Marks) -> None:
         """Update the trust in hosts whose hinted pages were polled."""

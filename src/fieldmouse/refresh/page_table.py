@@ -24,8 +24,8 @@ from fieldmouse.policy import change
 from fieldmouse.policy.polling import registry
 from fieldmouse.policy.polling.interface import PollingPolicy
 from fieldmouse.refresh.apply_outcomes import HOST_FIELDS, BatchBuilder, InMemoryPageTable, PageFlag, page_fields
-from fieldmouse.refresh.columns import Column, ColumnSpec, ColumnTable, Rows
-from fieldmouse.refresh.server_dates import reliable_hosts
+from fieldmouse.refresh.column_table import Column, ColumnSpec, ColumnTable, Rows
+from fieldmouse.refresh.last_modified import reliable_hosts
 from fieldmouse.refresh.table_files import TableFiles, TablesState, read_tables, unused_serial
 from fieldmouse.refresh.token_bucket import BucketState
 from fieldmouse.storage.checkpoint import Checkpoint, Sealed, read_checkpoint, sealed_outcome_bytes

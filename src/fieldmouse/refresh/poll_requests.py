@@ -9,7 +9,7 @@ import numpy as np
 
 from fieldmouse.errors import DamagedFile
 from fieldmouse.refresh.apply_outcomes import PageFlag
-from fieldmouse.refresh.columns import Rows
+from fieldmouse.refresh.column_table import Rows
 from fieldmouse.refresh.page_table import PageTable
 from fieldmouse.types.outcome import ContentChange, OutcomeRow, Response
 from fieldmouse.types.reason import OutcomeKind

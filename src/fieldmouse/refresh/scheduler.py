@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from fieldmouse.policy import change
 from fieldmouse.policy.polling.interface import PollingPolicy
 from fieldmouse.refresh.apply_outcomes import PageFlag, is_unplanned
-from fieldmouse.refresh.columns import Rows
+from fieldmouse.refresh.column_table import Rows
 from fieldmouse.refresh.page_table import PageTable
 from fieldmouse.refresh.poll_requests import PollRequestBuilder, ReadResponse
 from fieldmouse.refresh.sitemap_hints import HintReader, freshness_weights

@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 
 from fieldmouse.errors import DamagedFile, MissingFile
-from fieldmouse.refresh.columns import Column, ColumnSpec, ColumnTable, Rows
+from fieldmouse.refresh.column_table import Column, ColumnSpec, ColumnTable, Rows
 from fieldmouse.storage.log import Log, SupersededFiles, decode_record, delete_unnamed_files, read_records
 
 _REWRITE_AT = 1 << 20

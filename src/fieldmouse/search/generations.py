@@ -34,7 +34,7 @@ import tantivy
 from fieldmouse.errors import CrawlDirError, shell_quoted
 from fieldmouse.search.index import has_key_columns, panics_as_errors, version_query
 from fieldmouse.search.snapshot import META, IndexSnapshots, read_meta, readable_view
-from fieldmouse.search.versions import (
+from fieldmouse.search.version_table import (
     Uint64Array,
     VersionLog,
     VersionTable,

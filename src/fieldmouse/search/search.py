@@ -39,7 +39,7 @@ from fieldmouse.search.query import (
     searchable_host_names,
     tokenize,
 )
-from fieldmouse.search.versions import VersionView
+from fieldmouse.search.version_table import VersionView
 
 _K1, _B = 1.2, 0.75  # tantivy's constants
 _FIELDS = ("title", "text")

@@ -17,3 +17,5 @@ DIR/
 `directory.py` opens the directory, `fsync.py` makes files in it durable, and `checkpoint.py` describes a
 checkpoint and the parts that are sealed into it.
 """
+
+from __future__ import annotations

@@ -25,8 +25,8 @@ import msgspec
 
 from fieldmouse.errors import DamagedFile
 from fieldmouse.policy.scope import ScopeState
+from fieldmouse.storage.checkpoint_journal import CheckpointJournal, JournalReport, inspect_journal_file
 from fieldmouse.storage.directory import CrawlDir, Identity, evidence_of_checkpoint
-from fieldmouse.storage.journal import CheckpointJournal, JournalReport, inspect_journal_file
 from fieldmouse.storage.log import FileSync, Log
 from fieldmouse.types.outcome import ContentChange, OutcomeRow
 from fieldmouse.types.reason import OutcomeKind, OutcomeReason, StoppedBy

@@ -6,7 +6,7 @@ from enum import Enum
 
 import msgspec
 
-from fieldmouse.types.host import HostState
+from fieldmouse.types.host_state import HostState
 from fieldmouse.types.reason import OutcomeReason
 from fieldmouse.url import Host, Url
 

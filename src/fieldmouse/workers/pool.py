@@ -24,7 +24,7 @@ from fieldmouse.archive.warc_writer import cdxj_log_path
 from fieldmouse.backpressure import Backpressure
 from fieldmouse.config.factories import WorkerConfig
 from fieldmouse.errors import FieldmouseError
-from fieldmouse.search.versions import VersionTable
+from fieldmouse.search.version_table import VersionTable
 from fieldmouse.storage.checkpoint import Durable, Sealed, ShardState
 from fieldmouse.types.outcome import IndexResult, Outcome, Refused
 from fieldmouse.url import Host, Url, host_of

@@ -47,14 +47,14 @@ from fieldmouse.parse.content import (
 )
 from fieldmouse.parse.html import RobotsDirectives, parse_robots_tag
 from fieldmouse.parse.links import LinkExtractor
-from fieldmouse.parse.parse_cost import limit_parse_cost
+from fieldmouse.parse.parse_limit import limit_parse_cost
 from fieldmouse.plugins.link_filter import EncodedRows, LinkFilter, encode_rows
 from fieldmouse.plugins.page import FoundLink, PageText, ParsedPage, RawPage
 from fieldmouse.plugins.runner import CallObserver, PluginConfig, PluginError, call_plugin
 from fieldmouse.search import index
 from fieldmouse.search.generations import DocumentReplacements
 from fieldmouse.search.index import IndexWriter
-from fieldmouse.search.versions import verify_version_log
+from fieldmouse.search.version_table import verify_version_log
 from fieldmouse.storage.checkpoint import ShardState
 from fieldmouse.storage.log import sync_directory
 from fieldmouse.types.outcome import (

@@ -16,7 +16,7 @@ from fieldmouse_lab.cli.bench import interruptible, print_table
 if TYPE_CHECKING:
     from fieldmouse.queueing.model.model import Cost, Model
     from fieldmouse.queueing.model.model_file import ModelFile
-    from fieldmouse.queueing.optimise.optimum import Optimum
+    from fieldmouse.queueing.optimise.best_thresholds import Optimum
 
 
 #: Events of each simulation of a search.
@@ -85,7 +85,7 @@ def command(
         )
 
     def answer(model: Model, cost: Cost, length: int) -> Optimum:
-        from fieldmouse.queueing.optimise.optimum import optimise, optimise_by_simulation
+        from fieldmouse.queueing.optimise.best_thresholds import optimise, optimise_by_simulation
 
         if asked.method == "simulate":
             return interruptible(optimise_by_simulation, model, cost, length, seed, chosen)
@@ -122,13 +122,13 @@ def _within_bounds(
     asked: ModelFile, least: str, at_most: dict[str, float], modes: list[int] | None, as_json: bool
 ) -> int:
     from fieldmouse.policy.thresholds import Thresholds
-    from fieldmouse.queueing.optimise import optimum
+    from fieldmouse.queueing.optimise import best_thresholds
     from fieldmouse.queueing.optimise.landscape import measure_all_rules
     from fieldmouse_lab.cli import model_files
 
     began = time.perf_counter()
     ground = interruptible(measure_all_rules, asked.model, modes)
-    found = optimum.minimise_within_bounds(
+    found = best_thresholds.minimise_within_bounds(
         ground, SYMBOLS[least], {SYMBOLS[name]: bound for name, bound in at_most.items()}
     )
     seconds = time.perf_counter() - began

@@ -18,7 +18,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from fieldmouse.policy.automata import poll_frequency, states_after_poll
+from fieldmouse.policy.polling_automata import poll_frequency, states_after_poll
 
 Reals = npt.NDArray[np.float64]
 

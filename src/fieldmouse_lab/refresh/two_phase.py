@@ -14,9 +14,15 @@ from enum import StrEnum
 import numpy as np
 import numpy.typing as npt
 
-from fieldmouse.policy.automata import NodeAutomaton, count_penalties, poll_frequency, push_history, states_after_poll
 from fieldmouse.policy.packing.bin_packing import bin_loads
 from fieldmouse.policy.packing.two_phase import AdaptivePacking
+from fieldmouse.policy.polling_automata import (
+    NodeAutomaton,
+    count_penalties,
+    poll_frequency,
+    push_history,
+    states_after_poll,
+)
 from fieldmouse_lab.refresh.contest import PageSet
 
 #: Rewards and penalties stored per page; the document does not give the number.

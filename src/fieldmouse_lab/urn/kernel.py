@@ -21,7 +21,7 @@ import numpy.typing as npt
 from numpy.random import Generator
 
 from fieldmouse.jit import jit_without_refcounts
-from fieldmouse.policy.distribution.index import IndexPolicy
+from fieldmouse.policy.distribution.distinct_hosts import IndexPolicy
 from fieldmouse.policy.distribution.registry import DistributionPolicy
 from fieldmouse.policy.distribution.strategies import GreedyPolicy, MiceAndElephants, NeutralPolicy
 

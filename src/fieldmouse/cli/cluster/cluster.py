@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 
 import click
 
-from fieldmouse.api import cluster
-from fieldmouse.api.cluster import AgentSummary, ClusterStatus
+from fieldmouse.api import cluster_admin
+from fieldmouse.api.cluster_admin import AgentSummary, ClusterStatus
 from fieldmouse.cli import console, options
 from fieldmouse.cli.main import Commands, LazyGroup
 from fieldmouse.errors import CoordinatorUnreachable, shell_quoted
@@ -43,7 +43,7 @@ def drain(agent: str, coordinators: tuple[str, ...], crawl: str, as_json: bool) 
 
     Stopping it on its machine, with Ctrl-C or SIGTERM, does the same.
     """
-    cluster.drain_agent(coordinators, crawl, agent)
+    cluster_admin.drain_agent(coordinators, crawl, agent)
     if as_json:
         console.print_json({"agent": agent, "draining": True})
     else:
@@ -68,7 +68,7 @@ def forget(agent: str, again: bool, coordinators: tuple[str, ...], crawl: str, a
     URLs again. If the disk turns up later, start the agent in its directory: pages
     there that no other agent has fetched count again without a new fetch.
     """
-    urls, alive = cluster.forget_agent(coordinators, crawl, agent, again=again)
+    urls, alive = cluster_admin.forget_agent(coordinators, crawl, agent, again=again)
     if as_json:
         console.print_json({"agent": agent, "again": urls})
     elif again:
@@ -89,7 +89,7 @@ Examples:
 @options.json_option
 def list_crawls(coordinators: tuple[str, ...], as_json: bool) -> None:
     """List the names of the crawls on a coordinator, one a line."""
-    names = cluster.list_crawls(coordinators)
+    names = cluster_admin.list_crawls(coordinators)
     if as_json:
         console.print_json(names)
     else:
@@ -121,7 +121,7 @@ def rebuild(directories: tuple[Path, ...], coordinators: tuple[str, ...], crawl:
     The crawl appears on the coordinator when it is complete. If the command is stopped
     before that, run it again. Then start the agents as before.
     """
-    from fieldmouse.doctor.repair.coordinator import rebuild_on_coordinator
+    from fieldmouse.doctor.repair.rebuild_coordinator import rebuild_on_coordinator
 
     with console.stdout_to_stderr():
         result = rebuild_on_coordinator(coordinators, crawl, directories, console.message)
@@ -157,7 +157,7 @@ def remove(crawl: str, coordinators: tuple[str, ...], as_json: bool) -> None:
     No agent of the crawl may run. The directories of its agents stay as they are and
     can be read; `fieldmouse cluster rebuild` rebuilds the crawl from them.
     """
-    totals = cluster.remove_crawl(coordinators, crawl)
+    totals = cluster_admin.remove_crawl(coordinators, crawl)
     if as_json:
         console.print_json({"crawl": crawl, "seen": totals.seen, "booked": totals.settled, "waiting": totals.waiting})
     else:
@@ -181,7 +181,7 @@ Examples:
 @options.json_option
 def status(coordinators: tuple[str, ...], crawl: str, as_json: bool) -> None:
     """Show the status of the crawl on a coordinator, and of each agent."""
-    status = cluster.cluster_status(coordinators, crawl)
+    status = cluster_admin.cluster_status(coordinators, crawl)
     if as_json:
         console.print_json(status)
     else:
@@ -253,7 +253,7 @@ def top(coordinators: tuple[str, ...], crawl: str, every: float, as_json: bool) 
     status = None
     while True:
         try:
-            status = cluster.cluster_status(coordinators, crawl)
+            status = cluster_admin.cluster_status(coordinators, crawl)
         except CoordinatorUnreachable as silence:
             if status is None:
                 raise

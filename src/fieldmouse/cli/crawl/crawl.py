@@ -15,8 +15,8 @@ import click
 import msgspec
 
 from fieldmouse import url
-from fieldmouse.api import planning
-from fieldmouse.api.planning import Plan
+from fieldmouse.api import crawl_plan
+from fieldmouse.api.crawl_plan import Plan
 from fieldmouse.cli import console, options, progress
 from fieldmouse.cli.signals import StopSignals
 from fieldmouse.errors import UsageError
@@ -72,9 +72,9 @@ def command(
     words, changes = options.split_settings(
         given, scope=scope, follow_seed_redirects=follow_seed_redirects, policy=policy
     )
-    home = planning.crawl_directory(directory)
+    home = crawl_plan.crawl_directory(directory)
     with console.stdout_to_stderr():
-        plan = planning.plan_new(home, words, changes, [*seeds, *read_seeds_file(seeds_file)], config)
+        plan = crawl_plan.plan_new(home, words, changes, [*seeds, *read_seeds_file(seeds_file)], config)
     print_settings_notes(plan)
     return run_plan(plan, as_json=as_json, every=every)
 
@@ -103,7 +103,9 @@ def run_plan(
         line = progress.ProgressLine(every=every, polls=polls, budget=budget, network=network)
         with closing(line), console.stdout_to_stderr():
             try:
-                summary = planning.run_plan(plan, runner=uvloop.run, on_reading=line.show, on_open=opened, mercy=mercy)
+                summary = crawl_plan.run_plan(
+                    plan, runner=uvloop.run, on_reading=line.show, on_open=opened, mercy=mercy
+                )
             finally:
                 signals.detach_loop()
         why, hint = _explain_no_pages(plan.directory) if summary.exit == 1 else ("", "")

@@ -14,7 +14,7 @@ from fieldmouse.errors import FieldmouseError, UsageError
 from fieldmouse.formatting import format_count
 
 if TYPE_CHECKING:
-    from fieldmouse.notify.status import ChannelReport, SampleReport
+    from fieldmouse.notify.channel_admin import ChannelReport, SampleReport
 
 
 ALL = "all"
@@ -49,19 +49,19 @@ def command(directory: Path, test: str | None, skip: str | None, as_json: bool) 
     while the crawl runs (`fieldmouse crawl`, `resume`, `refresh`); this command sends
     only samples, with --test. It may run while the crawl runs.
     """
-    from fieldmouse.notify import status
+    from fieldmouse.notify import channel_admin
 
     if skip is not None:
-        count = status.skip_pending(directory, _check_channel_name(skip))
+        count = channel_admin.skip_pending(directory, _check_channel_name(skip))
         if as_json:
             console.print_json({"skipped": count})
         else:
             console.print_data(f"{format_count(count, 'change')} skipped")
     elif test is None:
-        _show_channels(directory, status.channel_reports(directory), as_json)
+        _show_channels(directory, channel_admin.channel_reports(directory), as_json)
     else:
         only = None if test == ALL else _check_channel_name(test)
-        return _show_samples(asyncio.run(status.send_samples(directory, only)), as_json)
+        return _show_samples(asyncio.run(channel_admin.send_samples(directory, only)), as_json)
     return 0
 
 

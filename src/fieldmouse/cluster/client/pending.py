@@ -43,9 +43,9 @@ from fieldmouse.cluster.coordinator import (
 )
 from fieldmouse.cluster.decoding import encode_row
 from fieldmouse.errors import AgentFenced, CoordinatorUnreachable
-from fieldmouse.policy.outage import blocked_agents
+from fieldmouse.policy.local_outage import blocked_agents
 from fieldmouse.policy.scope import DropReason, SharedScope
-from fieldmouse.types.host import HostState
+from fieldmouse.types.host_state import HostState
 from fieldmouse.types.request import Request, RequestKind
 from fieldmouse.url import Host, Url, host_of, key_of
 

@@ -40,7 +40,7 @@ from fieldmouse.cluster.decoding import (
 )
 from fieldmouse.policy.balance.balancer import AgentTable, Balancer, HashBalancer
 from fieldmouse.policy.balance.priced import MAX_PRICE
-from fieldmouse.policy.outage import (
+from fieldmouse.policy.local_outage import (
     NOTE_SECONDS,
     AgentOnMachine,
     agents_to_ask,
@@ -51,7 +51,7 @@ from fieldmouse.policy.outage import (
 )
 from fieldmouse.policy.politeness import Politeness
 from fieldmouse.robotstxt.parser import RobotsTxtCache
-from fieldmouse.types.host import HostState, UnreachedNote
+from fieldmouse.types.host_state import HostState, UnreachedNote
 from fieldmouse.types.reason import OutcomeReason
 from fieldmouse.types.request import EnteredBy, HostVisit
 from fieldmouse.url import Host

@@ -54,7 +54,7 @@ from fieldmouse.cluster.redis.connection import (
     load_script,
     unreadable_data_error,
 )
-from fieldmouse.cluster.redis.messages import (
+from fieldmouse.cluster.redis.script_codec import (
     RequeuedUrls,
     ack_args,
     count_and_flatten,

@@ -10,7 +10,7 @@ from fieldmouse.cluster.coordinator import AgentId, CrawlSpec, HeartbeatMark, Ho
 from fieldmouse.cluster.errors import agents_active_error
 from fieldmouse.cluster.redis.connection import ScriptRefusal, load_script
 from fieldmouse.cluster.redis.coordinator import RedisCoordinator, parse_bool_reply, parse_int_reply
-from fieldmouse.cluster.redis.messages import (
+from fieldmouse.cluster.redis.script_codec import (
     count_and_flatten,
     heartbeat_mark_args,
     milliseconds,

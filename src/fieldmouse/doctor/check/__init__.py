@@ -1,1 +1,3 @@
 """Checks of a crawl directory that change nothing."""
+
+from __future__ import annotations

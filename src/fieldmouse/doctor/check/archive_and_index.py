@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from fieldmouse.archive.warc_reader import ShardAudit, audit_all_bytes, audit_record_heads, read_cdxj_lines
 from fieldmouse.archive.warc_writer import cdxj_log_path
 from fieldmouse.doctor.check.finding import CrawlProcess, Finding, damaged, healthy, repair_advice, repairable
-from fieldmouse.doctor.check.probe import DigestStoreCheck, IndexCheck, VersionTableCheck, run_checks
+from fieldmouse.doctor.check.subprocess_checks import DigestStoreCheck, IndexCheck, VersionTableCheck, run_checks
 from fieldmouse.errors import DamagedFile, shell_quoted
 from fieldmouse.formatting import format_count, format_size
 from fieldmouse.search.index import verify_index
-from fieldmouse.search.versions import VERSION_TABLE, verify_version_log
+from fieldmouse.search.version_table import VERSION_TABLE, verify_version_log
 from fieldmouse.storage.checkpoint import Checkpoint, shard_states
 from fieldmouse.storage.directory import CrawlDir
 

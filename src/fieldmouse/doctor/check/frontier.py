@@ -24,16 +24,16 @@ from fieldmouse.archive.warc_writer import shard_of
 from fieldmouse.doctor.check.finding import RESTORE_FROM_COPY, Finding, damaged, healthy, repair_advice, repairable
 from fieldmouse.errors import DamagedFile, FieldmouseError, shell_quoted
 from fieldmouse.formatting import format_size
-from fieldmouse.frontier.hosts.sites import read_sites
+from fieldmouse.frontier.hosts.site_limits import read_sites
 from fieldmouse.frontier.queues.queue_index import read_all_queues
-from fieldmouse.frontier.queues.ready import ReadyState
+from fieldmouse.frontier.queues.ready_urls import ReadyState
 from fieldmouse.frontier.queues.virtualizer import VirtualizerState, segment_name
 from fieldmouse.frontier.seen.key_table import KeySum
 from fieldmouse.frontier.seen.sieve import logged_keys
 from fieldmouse.frontier.seen.sorted_runs import SortedRun
 from fieldmouse.frontier.state import FrontierState, frontier_state_of, read_open_tickets
 from fieldmouse.reader.snapshot import retry_until_whole
-from fieldmouse.storage import outcome_log
+from fieldmouse.storage import outcome_log_reader
 from fieldmouse.storage.checkpoint import Checkpoint, read_checkpoint, sealed_counters, sealed_outcome_bytes
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.storage.log import read_records
@@ -237,7 +237,7 @@ def count_outcomes(home: CrawlDir, last: Checkpoint) -> OutcomeCounts:
     """Count the outcomes in one pass over the log, with eight bytes of memory a page."""
     counts = OutcomeCounts(Counter(), 0, 0, KeySum(), Counter())
     seed, pages = home.identity.key_seed, array("Q")
-    for row in outcome_log.outcome_rows(home, length=sealed_outcome_bytes(last)):
+    for row in outcome_log_reader.outcome_rows(home, length=sealed_outcome_bytes(last)):
         key = key_of(row.url, seed)
         counts.rows += 1
         if not row.polled:
@@ -254,7 +254,7 @@ def count_outcomes(home: CrawlDir, last: Checkpoint) -> OutcomeCounts:
     ordered = np.sort(np.array(pages, np.uint64))
     if counts.polls or bool((ordered[1:] == ordered[:-1]).any()):
         # Of pages fetched again, the index holds only the newest version, and no page that is gone.
-        newest = outcome_log.newest_page_rows(home, length=sealed_outcome_bytes(last))
+        newest = outcome_log_reader.newest_page_rows(home, length=sealed_outcome_bytes(last))
         counts.indexed = Counter(shard_of(row.warc) for row in newest if row.indexed)
     return counts
 

@@ -1,1 +1,3 @@
 """Repairs of a crawl directory from the data that is left."""
+
+from __future__ import annotations

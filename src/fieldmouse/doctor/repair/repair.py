@@ -41,7 +41,7 @@ from fieldmouse.doctor.check.archive_and_index import check_digests, check_sorte
 from fieldmouse.doctor.check.examine import check_crawl
 from fieldmouse.doctor.check.finding import CrawlProcess, open_for_check
 from fieldmouse.doctor.check.frontier import waiting_keys
-from fieldmouse.doctor.check.probe import IndexCheck, run_checks
+from fieldmouse.doctor.check.subprocess_checks import IndexCheck, run_checks
 from fieldmouse.errors import CrawlDirError, DamagedFile, FieldmouseError
 from fieldmouse.frontier.seen.sieve import DiskSieve, SieveState
 from fieldmouse.frontier.state import frontier_state_of
@@ -50,7 +50,7 @@ from fieldmouse.parse.links import LinkExtractor
 from fieldmouse.plugins.runner import CallObserver
 from fieldmouse.reader.snapshot import CrawlSnapshot
 from fieldmouse.search.index import IndexWriter
-from fieldmouse.search.versions import VERSION_TABLE, VersionTable, version_log_path
+from fieldmouse.search.version_table import VERSION_TABLE, VersionTable, version_log_path
 from fieldmouse.storage.checkpoint import (
     Checkpoint,
     ShardState,
@@ -60,8 +60,8 @@ from fieldmouse.storage.checkpoint import (
     open_journal,
     shard_states,
 )
+from fieldmouse.storage.checkpoint_journal import CheckpointJournal
 from fieldmouse.storage.directory import CrawlDir, write_identity
-from fieldmouse.storage.journal import CheckpointJournal
 from fieldmouse.storage.log import FileSync, atomic_write, sync_directory
 from fieldmouse.types.request import Request, RequestKind
 from fieldmouse.url import key_of

@@ -30,7 +30,7 @@ from xxhash import xxh3_64_intdigest
 
 from fieldmouse.frontier.seen.key_table import KeyNumbering
 from fieldmouse.storage.log import Log, SupersededFiles, decode_record, read_records
-from fieldmouse.types.host import HostState
+from fieldmouse.types.host_state import HostState
 from fieldmouse.url import Host
 
 #: Place of a row that is not written yet.

@@ -18,8 +18,8 @@ from xml.etree.ElementTree import TreeBuilder, tostring
 from fieldmouse.aio import DaemonExecutor
 from fieldmouse.formatting import format_percentage, format_time
 from fieldmouse.notify.channel import Channel, FailedDelivery, Notice, SendMode, one_line, title_or_url
-from fieldmouse.storage.changes import Change, ChangeKind
 from fieldmouse.storage.log import atomic_write
+from fieldmouse.storage.page_changes import Change, ChangeKind
 
 ATOM = "http://www.w3.org/2005/Atom"
 GENERATOR = "fieldmouse"

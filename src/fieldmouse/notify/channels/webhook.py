@@ -18,7 +18,7 @@ from fieldmouse.errors import SettingsError
 from fieldmouse.http.connection import Connection, ResponseLimits, tls_error_text
 from fieldmouse.http.headers import parse_date, parse_seconds
 from fieldmouse.notify.channel import Channel, FailedDelivery, Notice, SendMode
-from fieldmouse.policy.network_options import check_header
+from fieldmouse.policy.network_overrides import check_header
 from fieldmouse.types.outcome import Response
 from fieldmouse.url import Url, host_of, hostname_of, path_of, port_of
 

@@ -26,7 +26,7 @@ from typing import Any, Protocol, TypeVar
 
 from fieldmouse.errors import UsageError
 from fieldmouse.import_string import find_class
-from fieldmouse.policy.distribution.index import IndexPolicy
+from fieldmouse.policy.distribution.distinct_hosts import IndexPolicy
 from fieldmouse.policy.distribution.strategies import GreedyPolicy, MiceAndElephants, NeutralPolicy
 
 H = TypeVar("H", bound=Hashable)

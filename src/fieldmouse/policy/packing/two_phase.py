@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fieldmouse.policy.automata import NodeAutomaton
 from fieldmouse.policy.packing.bin_packing import Bins, best_fit_decreasing, best_fit_into, fullest_subset
+from fieldmouse.policy.polling_automata import NodeAutomaton
 
 
 def reduce_polls(states: npt.NDArray[Any], penalties: npt.NDArray[Any], surplus: int) -> tuple[npt.NDArray[Any], int]:

@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from fieldmouse.policy import change
-from fieldmouse.policy.automata import poll_frequency, states_after_poll
 from fieldmouse.policy.change import Beliefs
 from fieldmouse.policy.polling.allocation import Demand, PollBudget, inverse_marginal_freshness, slot_factor
 from fieldmouse.policy.polling.interface import Hosts, Reals, State
+from fieldmouse.policy.polling_automata import poll_frequency, states_after_poll
 
 
 class BudgetPolicy:

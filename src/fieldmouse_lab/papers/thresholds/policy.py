@@ -11,9 +11,9 @@ from itertools import product
 
 from fieldmouse.queueing.model.arrivals import BatchArrivals
 from fieldmouse.queueing.model.model import Model, cost_of
-from fieldmouse.queueing.optimise.decision import optimal_state_policy
+from fieldmouse.queueing.optimise.best_thresholds import optimise
 from fieldmouse.queueing.optimise.landscape import RuleByLevel
-from fieldmouse.queueing.optimise.optimum import optimise
+from fieldmouse.queueing.optimise.policy_iteration import optimal_state_policy
 from fieldmouse.queueing.solve.solve import solve
 from fieldmouse_lab.catalogue import Figure, Panel, Progress, Result, Row, Series, experiment, new_row
 from fieldmouse_lab.papers.thresholds.printed import COST, INRIA_COST, MODES, example_model, inria_model

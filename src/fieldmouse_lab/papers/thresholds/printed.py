@@ -22,7 +22,7 @@ from fieldmouse.queueing.model import arrivals
 from fieldmouse.queueing.model.arrivals import BatchArrivals
 from fieldmouse.queueing.model.model import Cost, Model
 from fieldmouse.queueing.model.phase_type import PhaseType
-from fieldmouse.queueing.optimise.optimum import Optimum, RankedRule, optimise
+from fieldmouse.queueing.optimise.best_thresholds import Optimum, RankedRule, optimise
 from fieldmouse_lab.catalogue import Row, Verdict
 
 

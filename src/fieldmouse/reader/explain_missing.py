@@ -27,9 +27,9 @@ from fieldmouse.http.headers import effective_media_type
 from fieldmouse.parse.charset import decode_text, encode_query, find_charset
 from fieldmouse.parse.content import HTML_TYPES, MAX_HTML, response_mime
 from fieldmouse.parse.html import parse_html
-from fieldmouse.parse.parse_cost import limit_parse_cost
+from fieldmouse.parse.parse_limit import limit_parse_cost
 from fieldmouse.policy.scope import DropReason, detect_trap
-from fieldmouse.storage import outcome_log
+from fieldmouse.storage import outcome_log_reader
 from fieldmouse.storage.checkpoint import (
     Checkpoint,
     ShardState,
@@ -104,7 +104,7 @@ def _explain_linking_pages(home: CrawlDir, settings: Settings, url: Url, last: C
     mentions, complete = find_linking_pages(home / "archive", shard_states(last), url)
     deepest = settings.crawl.max_depth
     for page, why in mentions:
-        rows = outcome_log.rows_of(home, page, length=sealed_outcome_bytes(last))
+        rows = outcome_log_reader.rows_of(home, page, length=sealed_outcome_bytes(last))
         if not why and rows and deepest is not None and rows[-1].depth >= deepest:
             away = format_count(rows[-1].depth + 1, "link")
             why = f"it would be {away} away from a seed (`crawl.max_depth` is {deepest})"
@@ -125,7 +125,7 @@ _CERTIFICATE = ("certificate", "issuer", "self-signed", "self signed", "verify f
 def explain_no_pages(home: CrawlDir) -> tuple[str, str]:
     """The sentence and the hint for a crawl without a page."""
     length = sealed_outcome_bytes(read_checkpoint(home))
-    found = list(islice(outcome_log.outcome_rows(home, length=length), _LOOK))
+    found = list(islice(outcome_log_reader.outcome_rows(home, length=length), _LOOK))
     rows = [row for row in found if row.reason]
     moved = next((row for row in reversed(found) if row.target), None)
     if not rows and moved is not None:

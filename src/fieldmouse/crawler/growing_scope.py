@@ -24,7 +24,7 @@ import msgspec
 import xxhash
 
 from fieldmouse.policy.scope import Scope, ScopeState, SharedScope
-from fieldmouse.storage import outcome_log
+from fieldmouse.storage import outcome_log_reader
 from fieldmouse.storage.checkpoint import Checkpoint, Durable, DurableLog, Sealed, sealed_outcome_bytes, sealed_scope
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.storage.log import read_records
@@ -81,7 +81,7 @@ class CrawlScope(Durable):
         if self.held_links is not None and (state.open or state.seeds != len(seeds)):
             self._unsettled.update(seeds)
             length = sealed_outcome_bytes(last) if last is not None else 0
-            self._follow_seed_redirects(outcome_log.outcome_rows(home, length=length) if length else ())
+            self._follow_seed_redirects(outcome_log_reader.outcome_rows(home, length=length) if length else ())
             if self.may_grow:
                 self._index_held_links()
         self._was_open = self.may_grow

@@ -48,7 +48,7 @@ from fieldmouse.reader.snapshot import CrawlSnapshot
 from fieldmouse.robotstxt.parser import MAX_REDIRECTS, RobotsTxt, RobotsTxtRedirect, interpret_response
 from fieldmouse.storage.checkpoint import Checkpoint, read_checkpoint, sealed_scope, shard_states
 from fieldmouse.storage.directory import CrawlDir
-from fieldmouse.types.host import HostState
+from fieldmouse.types.host_state import HostState
 from fieldmouse.types.outcome import OutcomeRow
 from fieldmouse.types.reason import OutcomeKind
 from fieldmouse.types.request import Request, RequestKind

@@ -49,7 +49,7 @@ from enum import Enum
 
 import msgspec
 
-from fieldmouse.types.host import UnreachedNote
+from fieldmouse.types.host_state import UnreachedNote
 from fieldmouse.types.outcome import Failed
 from fieldmouse.types.reason import OutcomeReason
 from fieldmouse.url import Host

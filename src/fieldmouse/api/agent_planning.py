@@ -18,8 +18,8 @@ from typing import Any
 import msgspec
 
 from fieldmouse import __version__
-from fieldmouse.api import planning
-from fieldmouse.api.planning import Plan, check_settings
+from fieldmouse.api import crawl_plan
+from fieldmouse.api.crawl_plan import Plan, check_settings
 from fieldmouse.cluster.client.identity import is_agent_directory, read_original_identity
 from fieldmouse.cluster.client.session import list_crawls_on, open_coordinator, read_crawl_spec
 from fieldmouse.cluster.coordinator import Coordinator, CrawlSpec
@@ -60,7 +60,7 @@ def plan_agent(
     without limit; a new one gives up soon, because the URL may be wrong. `on_waiting` receives a message
     about each wait.
     """
-    seeds_given = planning.parse_seeds(seeds)
+    seeds_given = crawl_plan.parse_seeds(seeds)
     known = (directory / "crawl.json").exists()
     if known and not is_agent_directory(directory):
         raise UsageError(
@@ -74,19 +74,19 @@ def plan_agent(
         settings_file.load(config) if config is not None else _machine_settings_of(directory) if known else Settings()
     )
     changes = old_spellings.with_present_names(changes)
-    own = planning.apply_keywords(base, words, changes)
-    seeds_given = planning.parse_seeds([*own.crawl.seeds, *seeds_given])
+    own = crawl_plan.apply_keywords(base, words, changes)
+    seeds_given = crawl_plan.parse_seeds([*own.crawl.seeds, *seeds_given])
     founding = own.override({"crawl.seeds": tuple(seeds_given)})
     returning = directory if known else None
     spec = asyncio.run(_find_or_create_crawl_spec(coordinators, crawl, founding, returning, on_waiting))
     common = parse_published(spec.settings, f"the settings of `{crawl}` on the coordinator")
-    given = {planning.KEYWORD_SETTINGS[word] for word, value in words.items() if value is not None} | {*changes}
+    given = {crawl_plan.KEYWORD_SETTINGS[word] for word, value in words.items() if value is not None} | {*changes}
     _check_seeds(seeds_given, spec)
     for section, key in _all_setting_names():
         _check_agreed(common, own, section, key, given, crawl, on_waiting)
     settings = _merge_settings(common, own, given)
     check_settings(settings, directory)
-    wanted = tuple(planning.parse_seeds(spec.seeds))
+    wanted = tuple(crawl_plan.parse_seeds(spec.seeds))
     seed = spec.key_seed
     plan = Plan(
         directory, settings, wanted, new=not known, coordinators=tuple(coordinators), crawl=crawl, key_seed=seed

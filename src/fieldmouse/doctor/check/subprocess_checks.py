@@ -29,7 +29,7 @@ from fieldmouse.search.index import index_file_damage
 if TYPE_CHECKING:
     import tantivy
 
-    from fieldmouse.search.versions import Uint64Array
+    from fieldmouse.search.version_table import Uint64Array
 
 
 _PARTS = ("term", "idx", "pos", "store", "fast", "fieldnorm")
@@ -83,7 +83,7 @@ def run_checks(questions: Sequence[Question]) -> list[ProbeResult]:
     reports: list[ProbeResult] = []
     while len(reports) < len(questions):
         child = subprocess.run(
-            [sys.executable, "-m", "fieldmouse.doctor.check.probe"],
+            [sys.executable, "-m", "fieldmouse.doctor.check.subprocess_checks"],
             input=msgspec.json.encode(questions[len(reports) :]),
             capture_output=True,
             check=False,
@@ -233,7 +233,7 @@ def _count_old_versions(
     """Count the valid documents that are older than the newest version of their page."""
     from fieldmouse.search.generations import document_keys_and_batches
     from fieldmouse.search.index import has_key_columns
-    from fieldmouse.search.versions import look_up_versions, version_numbers
+    from fieldmouse.search.version_table import look_up_versions, version_numbers
 
     hits = searcher.search(counted, limit=searcher.num_docs, count=False).hits
     shard = int(Path(request.path).parent.name.partition("-")[2])
@@ -246,7 +246,7 @@ def _count_old_versions(
 
 @cache
 def _newest_versions_in_logs(directory: Path, lengths: tuple[int, ...]) -> tuple[Uint64Array, Uint64Array]:
-    from fieldmouse.search.versions import read_version_logs
+    from fieldmouse.search.version_table import read_version_logs
 
     return read_version_logs(directory, lengths)
 
@@ -255,7 +255,7 @@ def check_digest_store(request: DigestStoreCheck) -> ProbeResult:
     import lmdb
 
     from fieldmouse.archive.dedup import trial_write_error
-    from fieldmouse.archive.lmdb_pages import page_allocation_error
+    from fieldmouse.archive.lmdb_check import page_allocation_error
 
     names = [Path(request.path).with_name(f"shard-{shard}.cdxj") for shard in range(request.shards)]
     logs = [os.open(name, os.O_RDONLY) for name in names if name.exists()]
@@ -302,23 +302,23 @@ def _digest_of_line(log: int, offset: int) -> bytes:
 def check_version_table(request: VersionTableCheck) -> ProbeResult:
     import lmdb
 
-    from fieldmouse.archive.lmdb_pages import page_allocation_error
-    from fieldmouse.search import versions
+    from fieldmouse.archive.lmdb_check import page_allocation_error
+    from fieldmouse.search import version_table
 
     directory = Path(request.path)
     try:
-        keys, committed = versions.read_version_logs(directory, request.lengths)
-        with closing(versions.VersionView(directory)) as view:
+        keys, committed = version_table.read_version_logs(directory, request.lengths)
+        with closing(version_table.VersionView(directory)) as view:
             in_table = view.newest_versions(keys.tolist())
     except lmdb.Error as trouble:
         return ProbeResult(trouble=f"it cannot be read ({trouble})")
     except (CrawlDirError, OSError, ValueError):
         return ProbeResult(trouble="it cannot be read")
     # Read last: a running crawl may have added entries to both since its checkpoint.
-    newest = versions.look_up_versions(keys, versions.newest_by_key(versions.all_log_entries(directory)))
+    newest = version_table.look_up_versions(keys, version_table.newest_by_key(version_table.all_log_entries(directory)))
     if wrong := int(((in_table < committed) | (in_table > newest)).sum()):
         return ProbeResult(trouble=f"it names another version than the logs for {wrong:,} pages")
-    flaw = "" if request.busy else page_allocation_error(directory / versions.VERSION_TABLE, leaves=True)
+    flaw = "" if request.busy else page_allocation_error(directory / version_table.VERSION_TABLE, leaves=True)
     return ProbeResult(trouble=flaw)
 
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from fieldmouse.http.headers import parse_date
 from fieldmouse.policy import change
-from fieldmouse.refresh.columns import ColumnTable, Rows
+from fieldmouse.refresh.column_table import ColumnTable, Rows
 
 Reals = NDArray[np.float64]
 Marks = NDArray[np.bool_]

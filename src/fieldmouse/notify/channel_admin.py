@@ -18,9 +18,9 @@ from fieldmouse.formatting import format_count
 from fieldmouse.notify.channel import Notice
 from fieldmouse.notify.dispatcher import PART, ChangeSource, ChannelCursor, channel_cursor, sealed_channel_cursors
 from fieldmouse.notify.setup import build_channel
-from fieldmouse.storage.changes import Change, ChangeKind, change_id, sealed_baseline
 from fieldmouse.storage.checkpoint import encode_checkpoint, open_journal, read_checkpoint, sealed_outcome_bytes
 from fieldmouse.storage.directory import CrawlDir
+from fieldmouse.storage.page_changes import Change, ChangeKind, change_id, sealed_baseline
 from fieldmouse.url import Url, host_of
 
 
