@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fieldmouse import __version__ as __version__
 from fieldmouse.lazy_names import __all__ as __all__
 from fieldmouse.lazy_names import __dir__ as __dir__
 from fieldmouse.lazy_names import __getattr__ as __getattr__
+from fieldmouse.lazy_names import __version__ as __version__
 
 if TYPE_CHECKING:
     from fieldmouse.api.crawling import Crawl as Crawl
