@@ -286,7 +286,9 @@ def choice(*words: str) -> ValueKind:
 def built_in_or(names: Collection[str], pattern: str, such_as: str) -> ValueKind:
     """One of `names`, or text that matches `pattern` and says where to find another."""
     accepts = f'{choice(*names).accepts}, or "{such_as}" for one of your own'
-    return text_matching("|".join([*map(re.escape, names), pattern]), accepts)
+    return ValueKind(
+        accepts, _checked(lambda text: _require(text in names or re.fullmatch(pattern, text), text)), _text
+    )
 
 
 def text_matching(pattern: str, accepts: str) -> ValueKind:
