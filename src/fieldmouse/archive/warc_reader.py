@@ -11,7 +11,7 @@ The rows of a page are one record in its WARC file. The page's outcome stores th
 reading one page's rows reads nothing else.
 
 A shard writes a record and its line together, so records and lines must agree in
-order. `audit_heads` reads only the head of each record that a line names. `audit_all_bytes` reads
+order. `audit_record_heads` reads only the head of each record that a line names. `audit_all_bytes` reads
 every byte and determines which of the two is wrong where they differ.
 """
 

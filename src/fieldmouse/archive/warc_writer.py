@@ -138,7 +138,7 @@ def merge_cdxj_logs(logs: Iterable[Path], target: Path, chunk: int = CHUNK) -> i
 
 
 def remove_merge_leftovers(target: Path) -> None:
-    """Delete the temporary files of an interrupted `merge_logs`."""
+    """Delete the temporary files of an interrupted `merge_cdxj_logs`."""
     for name in ("run-*", "fresh"):
         for path in list(target.parent.glob(f"{target.name}.{name}")):
             path.unlink(missing_ok=True)
@@ -351,11 +351,12 @@ class WarcWriter:
             return None
 
     def close(self) -> None:
-        if self._warc is not None:
-            self._warc.close()
-        self._cdxj.close()
-        for handle in self._read_handles.values():
-            os.close(handle)
+        with ExitStack() as stack:  # all are closed, even if the last write to one of them fails
+            for handle in self._read_handles.values():
+                stack.callback(os.close, handle)
+            stack.callback(self._cdxj.close)
+            if self._warc is not None:
+                stack.callback(self._warc.close)
 
 
 def cdxj_log_path(directory: Path, shard: int) -> Path:

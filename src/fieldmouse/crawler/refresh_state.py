@@ -7,7 +7,7 @@ before then was postponed by it. `held`: URLs discovered before then stay queued
 refreshes.
 
 Clocks get corrected. A time in the future was recorded while the clock was ahead, and counts as now: for
-these times in `state_for_run`, for the page table in `PageTable.limit_times`, for queued URLs in
+these times in `state_for_run`, for the page table in `PageTable.cap_future_times`, for queued URLs in
 `frontier/frontier.py`. Waits of hosts and URLs are shifted with the clock instead
 (`frontier/hosts/host_table.py`): they never end early.
 

@@ -126,7 +126,7 @@ class LinkExtractor:
         return held
 
     def extend_scope_by_redirect(self, page: Request) -> None:
-        """Extend the scope by `page` if a seed redirected to it; call this before `links_of_page`.
+        """Extend the scope by `page` if a seed redirected to it; call this before `new_links_of_page`.
 
         With a shared scope any page outside of it counts: another agent was redirected to that host.
         """
@@ -268,7 +268,7 @@ class LinkExtractor:
     def _admitted_origin(self, origin: str) -> str | None:
         """Return the origin in normal form, "" if it is out of scope, None if it is not an origin.
 
-        An origin that may still come into scope is admitted: `_offer` holds its links.
+        An origin that may still come into scope is admitted: `_admit_link` holds its links.
         """
         try:
             return self._origins[origin]

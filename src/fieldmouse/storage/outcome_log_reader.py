@@ -99,7 +99,7 @@ def decides_page(row: OutcomeRow) -> bool:
 
 
 def newest_page_row(rows: Sequence[OutcomeRow]) -> OutcomeRow | None:
-    """Row that `newest_pages` yields, from all rows of one URL; None if the URL is no stored page now."""
+    """Row that `newest_page_rows` yields, from all rows of one URL; None if the URL is no stored page now."""
     last = max((position for position, row in enumerate(rows) if decides_page(row)), default=None)
     if last is None or rows[last].kind is not OutcomeKind.PAGE:
         return None

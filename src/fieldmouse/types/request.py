@@ -1,4 +1,4 @@
-"""Requests: a URL with what is known of it, on its way through the frontier."""
+"""Requests: a URL and its known facts, on its way through the frontier."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ class Outbox:
         self._waiting_for_checkpoint: list[tuple[_Segment, OutboxMessage]] = []
         self._obsolete_files: list[Path] = []
         self.unsent_pages = 0  # pages among the outcomes that were not sent
-        self._resends = self._resends_at_next = 0  # calls of `resend_all`, now and at the last `next_batch`
+        self._resends = self._resends_at_next = 0  # calls of `requeue_sent`, now and at the last `next_batch`
         for number, length in state.segments:
             segment = _Segment(number, Log(self._path(number), length), now())
             self._segments.append(segment)

@@ -14,7 +14,7 @@ A crawl may know millions of hosts and sites. A Python object for each would cos
 hundreds of bytes; a number costs a dozen, and all further facts fit into plain
 arrays beside. Open addressing with linear probing, as in `KeyTable`, but one key at
 a time. Keys must be keyed hashes, so that no attacker can aim at a slot. Two things may
-share a key: a caller that can distinguish them uses `find_all`.
+share a key: a caller that can distinguish them uses `find_numbers`.
 """
 
 from __future__ import annotations
