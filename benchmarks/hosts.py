@@ -55,9 +55,9 @@ def opened(directory: Path, state: FrontierState | None) -> Frontier:
 def meet(frontier: Frontier, first: int, last: int) -> None:
     """Find these hosts and visit each once; their address is crowded, so they must wait."""
     frontier.discover([Request(url_of(number), 1, "http://wildcard.example/") for number in range(first, last)])
-    while (errand := frontier.take_visit(NOW)) is not None:
-        state = msgspec.structs.replace(errand.state, address="192.0.2.1", address_ready_at=NEVER)
-        frontier.end_visit(errand, state, errand.tickets)
+    while (visit := frontier.take_visit(NOW)) is not None:
+        state = msgspec.structs.replace(visit.state, address="192.0.2.1", address_ready_at=NEVER)
+        frontier.end_visit(visit, state, visit.tickets)
 
 
 def play(hosts: int, directory: Path) -> None:

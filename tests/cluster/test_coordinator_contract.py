@@ -472,8 +472,8 @@ async def test_an_agent_that_could_not_reach_a_host_cannot_take_it_over_from_ano
     await board.join(CYD, LEASE)
     await board.offer_links([offer(A, [1])], FREE)
     (grant,) = await board.lease_hosts(ADA, 5, 5)
-    shunned = {"ada": 2 * LEASE, "dan": 9 * LEASE}
-    back = ReleasedHost(of(grant), HostPayload(), [(1, b"row 1")], next_agent="bob", excluded_agents=shunned)
+    avoided = {"ada": 2 * LEASE, "dan": 9 * LEASE}
+    back = ReleasedHost(of(grant), HostPayload(), [(1, b"row 1")], next_agent="bob", excluded_agents=avoided)
     await board.release_hosts(ADA, [back])
     for _ in range(3):
         world.advance(LEASE / 2 + 1)
@@ -903,9 +903,9 @@ async def test_hosts_that_exclude_an_agent_do_not_hide_other_hosts(world: World,
         await board.offer_links([offer(host, [number + 1])], FREE)
     grants = {grant.host: grant for grant in await board.lease_hosts(ADA, 9, 9)}
     for number, host in enumerate(hosts):
-        shunned = {"ada": 10 * LEASE} if number < 2 else {}
+        avoided = {"ada": 10 * LEASE} if number < 2 else {}
         luggage, row = HostPayload(rest=float(number)), (number + 1, b"row")
-        await board.release_hosts(ADA, [ReleasedHost(of(grants[host]), luggage, [row], "bob", shunned)])
+        await board.release_hosts(ADA, [ReleasedHost(of(grants[host]), luggage, [row], "bob", avoided)])
     for _ in range(3):
         for name in (ADA, BOB):
             await board.heartbeat(name, HeartbeatRequest(b"", LEASE))

@@ -48,7 +48,7 @@ class Yard:
         self.taken += 1
         return HostVisit(Host("http://mouse.test"), "10.0.0.1", (), HostState())
 
-    async def run(self, errand: HostVisit) -> Any:
+    async def run(self, visit: HostVisit) -> Any:
         for _ in range(self.requests):
             if not self.roster.may_continue():
                 break
@@ -58,7 +58,7 @@ class Yard:
             self.asking -= 1
         return HostState(), ()
 
-    def give_back(self, errand: HostVisit, report: Any) -> None:
+    def give_back(self, visit: HostVisit, report: Any) -> None:
         self.given_back += 1
 
     def welcome(self) -> None:

@@ -32,8 +32,8 @@ def links(*urls: str) -> list[Request]:
     return [Request(Url(url)) for url in urls]
 
 
-def resolved(errand: HostVisit, wait: float = 0.0, address: str = "10.0.0.1") -> HostState:
-    return msgspec.structs.replace(errand.state, address=address, ready_at=NOW + wait, address_ready_at=NOW + wait)
+def resolved(visit: HostVisit, wait: float = 0.0, address: str = "10.0.0.1") -> HostState:
+    return msgspec.structs.replace(visit.state, address=address, ready_at=NOW + wait, address_ready_at=NOW + wait)
 
 
 def test_a_link_can_be_taken_as_soon_as_it_is_discovered(tmp_path: Path) -> None:
@@ -42,10 +42,10 @@ def test_a_link_can_be_taken_as_soon_as_it_is_discovered(tmp_path: Path) -> None
     assert frontier.ready_at() is None
     frontier.discover(links("http://a.example/1"))
     assert frontier.ready_at() == 0.0
-    errand = frontier.take_visit(NOW)
-    assert errand is not None
-    assert [ticket.link for ticket in errand.tickets] == links("http://a.example/1")
-    assert errand.address == ""
+    visit = frontier.take_visit(NOW)
+    assert visit is not None
+    assert [ticket.link for ticket in visit.tickets] == links("http://a.example/1")
+    assert visit.address == ""
 
 
 def test_a_link_discovered_twice_is_visited_once(tmp_path: Path) -> None:
@@ -75,11 +75,11 @@ def test_a_retry_rests_while_other_urls_of_its_host_are_visited(tmp_path: Path) 
     clock = ManualClock(NOW)
     frontier = frontier_at(tmp_path, clock, errand_links=1)
     frontier.discover(links("http://a.example/1", "http://a.example/2"))
-    errand = frontier.take_visit(NOW)
-    assert errand is not None
-    (ticket,) = errand.tickets
+    visit = frontier.take_visit(NOW)
+    assert visit is not None
+    (ticket,) = visit.tickets
     frontier.retry_ticket(ticket.number, msgspec.structs.replace(ticket.link, tries=1, not_before=NOW + 60.0))
-    frontier.end_visit(errand, resolved(errand))
+    frontier.end_visit(visit, resolved(visit))
     other = frontier.take_visit(NOW)
     assert other is not None
     assert [t.link.url for t in other.tickets] == ["http://a.example/2"]
@@ -97,17 +97,17 @@ def test_an_abandoned_host_is_ready_at_once_and_in_large_batches(tmp_path: Path)
     frontier = frontier_at(tmp_path, errand_links=2)
     frontier.discover(links(*(f"http://a.example/{n}" for n in range(40))))
     seen = 0
-    errand = frontier.take_visit(NOW)
-    assert errand is not None
-    verdict = msgspec.structs.replace(resolved(errand, wait=3600.0), verdict="host given up")
-    errands = 1
-    while errand is not None:
-        seen += len(errand.tickets)
-        frontier.end_visit(errand, verdict)
-        errand = frontier.take_visit(NOW)
-        errands += errand is not None
+    visit = frontier.take_visit(NOW)
+    assert visit is not None
+    verdict = msgspec.structs.replace(resolved(visit, wait=3600.0), verdict="host given up")
+    visits = 1
+    while visit is not None:
+        seen += len(visit.tickets)
+        frontier.end_visit(visit, verdict)
+        visit = frontier.take_visit(NOW)
+        visits += visit is not None
     assert seen == 40
-    assert errands < 40 // 2
+    assert visits < 40 // 2
 
 
 def test_the_front_widens_when_no_host_is_ready(tmp_path: Path) -> None:
@@ -127,14 +127,14 @@ def test_many_hosts_behind_one_address_do_not_fill_the_front(tmp_path: Path) -> 
     crowd = [f"http://c{n}.example/{page}" for n in range(30) for page in range(3)]
     frontier.discover(links(*crowd, *(f"http://m{n}.example/" for n in range(8))))
     for _ in range(60):
-        errand = frontier.take_visit(NOW)
-        if errand is None:
+        visit = frontier.take_visit(NOW)
+        if visit is None:
             break
-        if errand.address:
+        if visit.address:
             continue  # a fetch worker stays there
-        name = errand.host.removeprefix("http://")
+        name = visit.host.removeprefix("http://")
         address = "10.0.0.1" if name.startswith("c") else name
-        frontier.end_visit(errand, resolved(errand, address=address), errand.tickets)
+        frontier.end_visit(visit, resolved(visit, address=address), visit.tickets)
     assert frontier.online_host_count == 10
     assert frontier.ready_host_count(NOW) == 0
     frontier.seal()
@@ -147,10 +147,10 @@ def test_look_finds_the_place_of_each_url(tmp_path: Path) -> None:
         tmp_path, clock, front=FrontSizeRule(minimum=1, maximum=1), policy=POLICIES["index"](), errand_links=1
     )
     frontier.discover(links("http://a.example/1", "http://a.example/2"))
-    errand = frontier.take_visit(NOW)
-    assert errand is not None
-    frontier.end_visit(errand, resolved(errand, wait=30.0))
-    frontier.mark_done([errand.tickets[0].number])
+    visit = frontier.take_visit(NOW)
+    assert visit is not None
+    frontier.end_visit(visit, resolved(visit, wait=30.0))
+    frontier.mark_done([visit.tickets[0].number])
     assert frontier.take_visit(NOW) is None
     frontier.discover(links("http://a.example/3", "http://b.example/1", "http://b.example/2"))
     state = frontier.seal().state
@@ -188,10 +188,10 @@ def test_host_visits_of_a_crawl_without_kills_hold_every_url_once(tmp_path: Path
     urls = [f"http://h{n * n % 37}.example/{n}" for n in range(3000)]
     frontier.discover(links(*urls))
     met: list[str] = []
-    while (errand := frontier.take_visit(NOW)) is not None:
-        met += [ticket.link.url for ticket in errand.tickets]
-        frontier.end_visit(errand, resolved(errand, address=errand.host))
-        frontier.mark_done([ticket.number for ticket in errand.tickets])
+    while (visit := frontier.take_visit(NOW)) is not None:
+        met += [ticket.link.url for ticket in visit.tickets]
+        frontier.end_visit(visit, resolved(visit, address=visit.host))
+        frontier.mark_done([ticket.number for ticket in visit.tickets])
     assert sorted(met) == sorted(urls)
     assert frontier.waiting_count == 0
 
@@ -199,10 +199,10 @@ def test_host_visits_of_a_crawl_without_kills_hold_every_url_once(tmp_path: Path
 def visited(frontier: Frontier, clock: ManualClock) -> list[tuple[str, EnteredBy]]:
     """Visit and finish everything that can be taken; returns the URLs with their origin."""
     found = []
-    while (errand := frontier.take_visit(clock.now())) is not None:
-        found += [(str(ticket.link.url), ticket.origin) for ticket in errand.tickets]
-        frontier.end_visit(errand, resolved(errand))
-        frontier.mark_done([ticket.number for ticket in errand.tickets])
+    while (visit := frontier.take_visit(clock.now())) is not None:
+        found += [(str(ticket.link.url), ticket.origin) for ticket in visit.tickets]
+        frontier.end_visit(visit, resolved(visit))
+        frontier.mark_done([ticket.number for ticket in visit.tickets])
     return found
 
 
@@ -230,10 +230,10 @@ def test_a_poll_that_is_tried_again_is_still_a_poll(tmp_path: Path) -> None:
     frontier.discover(links("http://a.example/"))
     visited(frontier, clock)
     frontier.poll(links("http://a.example/"))
-    errand = frontier.take_visit(NOW)
-    assert errand is not None
-    frontier.end_visit(errand, resolved(errand))
-    (ticket,) = errand.tickets
+    visit = frontier.take_visit(NOW)
+    assert visit is not None
+    frontier.end_visit(visit, resolved(visit))
+    (ticket,) = visit.tickets
     frontier.retry_ticket(ticket.number, msgspec.structs.replace(ticket.link, tries=1))
     assert (frontier.settled_count, frontier.waiting_count, frontier.waiting_polls) == (1, 0, 1)
     assert visited(frontier, clock) == [("http://a.example/", EnteredBy.POLLED)]

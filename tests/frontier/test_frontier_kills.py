@@ -106,34 +106,34 @@ class FakeAgent:
             self.frontier.committed()
 
     def take(self) -> bool:
-        errand = self.frontier.take_visit(self.clock.now())
-        if errand is None:
+        visit = self.frontier.take_visit(self.clock.now())
+        if visit is None:
             return False
         held = {other.address for other in self.out} - {""}
-        assert errand.host not in {other.host for other in self.out}
-        assert errand.address not in held
-        self.out.append(errand)
+        assert visit.host not in {other.host for other in self.out}
+        assert visit.address not in held
+        self.out.append(visit)
         return True
 
     def come_home(self) -> None:
-        errand = self.out.pop(self.rng.randrange(len(self.out)))
-        now, state = self.clock.now(), errand.state
-        if errand.address != self.web.address[errand.host]:
-            assert errand.address == ""
-            state = msgspec.structs.replace(state, address=self.web.address[errand.host])
-            self.frontier.end_visit(errand, state, errand.tickets)
+        visit = self.out.pop(self.rng.randrange(len(self.out)))
+        now, state = self.clock.now(), visit.state
+        if visit.address != self.web.address[visit.host]:
+            assert visit.address == ""
+            state = msgspec.structs.replace(state, address=self.web.address[visit.host])
+            self.frontier.end_visit(visit, state, visit.tickets)
             return
-        ticket = errand.tickets[0]
-        self.visit(errand, ticket, now)
-        state = HostState(errand.address, now + DELAY, now + DELAY, pages=state.pages + 1)
-        self.frontier.end_visit(errand, state, errand.tickets[1:])
+        ticket = visit.tickets[0]
+        self.visit(visit, ticket, now)
+        state = HostState(visit.address, now + DELAY, now + DELAY, pages=state.pages + 1)
+        self.frontier.end_visit(visit, state, visit.tickets[1:])
 
-    def visit(self, errand: HostVisit, ticket: QueuedRequest, now: float) -> None:
+    def visit(self, visit: HostVisit, ticket: QueuedRequest, now: float) -> None:
         url = ticket.link.url
-        assert host_of(url) == errand.host
+        assert host_of(url) == visit.host
         assert url not in self.done_for_good, "visited although its outcome was durable"
         assert ticket.link.not_before <= now
-        for name in (errand.host, errand.address):
+        for name in (visit.host, visit.address):
             assert now - self.last_visit.get(name, 0.0) >= DELAY, "not polite"
             self.last_visit[name] = now
         if self.rng.random() < 0.1 and ticket.link.tries < 3:

@@ -59,7 +59,7 @@ class Listener:
 
 
 @pytest.fixture
-def landlord() -> Listener:
+def lease_source() -> Listener:
     return Listener()
 
 
@@ -69,20 +69,20 @@ def clock() -> ManualClock:
 
 
 @pytest.fixture
-def frontier(tmp_path: Path, landlord: Listener, clock: ManualClock) -> Iterator[LeasedFrontier]:
+def frontier(tmp_path: Path, lease_source: Listener, clock: ManualClock) -> Iterator[LeasedFrontier]:
     parts = open_frontier_parts(
         tmp_path / "frontier", None, key_seed=7, now=clock.now(), resumed_delay=lambda _: 1.0, run_size=1000
     )
     frontier = LeasedFrontier(
         parts,
-        landlord=landlord,
+        lease_source=lease_source,
         clock=clock,
         rule=FrontSizeRule(4, 8),
         key_seed=7,
         errand_links=16,
         state=None,
         turn=lambda: TURN,
-        rests=lambda: landlord.cut_off,
+        rests=lambda: lease_source.cut_off,
     )
     frontier.begin()
     yield frontier
@@ -95,22 +95,22 @@ def link(number: int, not_before: float = 0.0) -> Request:
 
 def polled(frontier: LeasedFrontier, now: float) -> list[str]:
     """Return the polls of the next host visit."""
-    errand = frontier.take_visit(now)
-    assert errand is not None
-    assert all(ticket.link.door is EnteredBy.POLLED for ticket in errand.tickets)
-    return sorted(ticket.link.url for ticket in errand.tickets)
+    visit = frontier.take_visit(now)
+    assert visit is not None
+    assert all(ticket.link.door is EnteredBy.POLLED for ticket in visit.tickets)
+    return sorted(ticket.link.url for ticket in visit.tickets)
 
 
 def test_polls_of_a_lost_host_are_made_when_it_is_leased_again(
-    frontier: LeasedFrontier, landlord: Listener, clock: ManualClock
+    frontier: LeasedFrontier, lease_source: Listener, clock: ManualClock
 ) -> None:
     """Some of them are online, and one rests."""
     frontier.add_leased_host(A, 1, [link(9)], STATE, 0)
     frontier.poll([link(1), link(2), link(3, not_before=clock.now() + 10.0)])
-    landlord.wished.clear()
+    lease_source.wished.clear()
     frontier.drop_lease(A, 1)
-    assert landlord.wished == [A], "the coordinator is asked for it again"
-    assert landlord.taken == [A]
+    assert lease_source.wished == [A], "the coordinator is asked for it again"
+    assert lease_source.taken == [A]
     assert frontier.waiting_polls == 3
     assert frontier.take_visit(clock.now()) is None
     frontier.add_leased_host(A, 2, [], STATE, 0)
@@ -119,73 +119,73 @@ def test_polls_of_a_lost_host_are_made_when_it_is_leased_again(
 
 
 def test_a_host_returned_after_its_turn_leaves_its_polls_here(
-    frontier: LeasedFrontier, landlord: Listener, clock: ManualClock
+    frontier: LeasedFrontier, lease_source: Listener, clock: ManualClock
 ) -> None:
     """The coordinator gets its URLs back; only this agent can poll its known pages."""
     frontier.add_leased_host(A, 1, [link(8), link(9)], STATE, 0)
-    errand = frontier.take_visit(clock.now())
-    assert errand is not None
+    visit = frontier.take_visit(clock.now())
+    assert visit is not None
     frontier.poll([link(1), link(2)])
     clock.advance(TURN)
-    landlord.wished.clear()
-    frontier.end_visit(errand, STATE, errand.tickets)
-    assert landlord.back == [(A, 1, [f"{A}/8", f"{A}/9"])]
-    assert landlord.idle == [False]
-    assert (landlord.wished, frontier.waiting_polls) == ([A], 2)
+    lease_source.wished.clear()
+    frontier.end_visit(visit, STATE, visit.tickets)
+    assert lease_source.back == [(A, 1, [f"{A}/8", f"{A}/9"])]
+    assert lease_source.idle == [False]
+    assert (lease_source.wished, frontier.waiting_polls) == ([A], 2)
     frontier.add_leased_host(A, 2, [], STATE, 0)
     assert polled(frontier, clock.now()) == [f"{A}/1", f"{A}/2"]
 
 
 def test_a_host_revoked_during_a_visit_is_dropped_after_the_visit(
-    frontier: LeasedFrontier, landlord: Listener, clock: ManualClock
+    frontier: LeasedFrontier, lease_source: Listener, clock: ManualClock
 ) -> None:
     frontier.add_leased_host(A, 1, [link(8), link(9)], STATE, 0)
-    errand = frontier.take_visit(clock.now())
-    assert errand is not None
+    visit = frontier.take_visit(clock.now())
+    assert visit is not None
     frontier.drop_all_leases()
-    assert (landlord.taken, frontier.lease_count) == ([], 1)
-    frontier.end_visit(errand, STATE, errand.tickets)
-    assert (landlord.taken, landlord.back, frontier.lease_count) == ([A], [], 0)
+    assert (lease_source.taken, frontier.lease_count) == ([], 1)
+    frontier.end_visit(visit, STATE, visit.tickets)
+    assert (lease_source.taken, lease_source.back, frontier.lease_count) == ([A], [], 0)
 
 
 def test_an_idle_host_is_returned_as_idle_and_others_are_not(
-    frontier: LeasedFrontier, landlord: Listener, clock: ManualClock
+    frontier: LeasedFrontier, lease_source: Listener, clock: ManualClock
 ) -> None:
     frontier.add_leased_host(A, 1, [link(9)], STATE, 0)
-    errand = frontier.take_visit(clock.now())
-    assert errand is not None
-    frontier.end_visit(errand, STATE)
-    assert (landlord.back, landlord.idle) == ([(A, 1, [])], [True])
+    visit = frontier.take_visit(clock.now())
+    assert visit is not None
+    frontier.end_visit(visit, STATE)
+    assert (lease_source.back, lease_source.idle) == ([(A, 1, [])], [True])
 
 
 def test_an_agent_without_network_keeps_one_idle_host(
-    frontier: LeasedFrontier, landlord: Listener, clock: ManualClock
+    frontier: LeasedFrontier, lease_source: Listener, clock: ManualClock
 ) -> None:
     """Hosts with a fetch worker, or with polls that only this agent can make, stay."""
     hosts = [Host(f"http://{letter}.test") for letter in "bcdef"]
     for number, host in enumerate([A, *hosts]):
         state = HostState(address=f"10.0.0.{number}", ready_at=clock.now() + number)
         frontier.add_leased_host(host, number + 1, [Request(Url(f"{host}/{n}")) for n in range(2)], state, 0)
-    errand = frontier.take_visit(clock.now())
-    assert errand is not None
-    assert errand.host == A
+    visit = frontier.take_visit(clock.now())
+    assert visit is not None
+    assert visit.host == A
     frontier.poll([Request(Url(f"{hosts[0]}/9"))])
     frontier.return_idle_hosts()
-    gone = [host for host, _, _ in landlord.back]
+    gone = [host for host, _, _ in lease_source.back]
     assert len(set(gone)) == len(hosts) - 2, "all but the one with a poll, and one to test"
     assert set(gone) < set(hosts[1:])
-    assert all(urls == [f"{host}/0", f"{host}/1"] for host, _, urls in landlord.back)
-    assert landlord.idle == [False] * len(gone), "other agents should get them"
+    assert all(urls == [f"{host}/0", f"{host}/1"] for host, _, urls in lease_source.back)
+    assert lease_source.idle == [False] * len(gone), "other agents should get them"
     assert frontier.lease_count == 3
     frontier.return_idle_hosts()
     assert frontier.lease_count == 3
 
 
-def test_an_agent_without_network_wants_only_one_host(frontier: LeasedFrontier, landlord: Listener) -> None:
+def test_an_agent_without_network_wants_only_one_host(frontier: LeasedFrontier, lease_source: Listener) -> None:
     assert frontier.hosts_wanted == 4
-    landlord.cut_off = True
+    lease_source.cut_off = True
     assert frontier.hosts_wanted == 1
     frontier.add_leased_host(A, 1, [link(1)], STATE, 0)
     assert frontier.hosts_wanted == 0
-    landlord.cut_off = False
+    lease_source.cut_off = False
     assert frontier.hosts_wanted == 3

@@ -57,18 +57,18 @@ def test_after_a_restart_polls_are_still_polls(tmp_path: Path) -> None:
     state, _ = frontier.seal()
     frontier.close()
     again = frontier_at(tmp_path, ManualClock(NOW + 10), share=1.0, state=state)
-    errand = again.take_visit(NOW + 20.0)
-    assert errand is not None
-    assert [ticket.origin for ticket in errand.tickets][:2] == [EnteredBy.POLLED, EnteredBy.DISCOVERED]
+    visit = again.take_visit(NOW + 20.0)
+    assert visit is not None
+    assert [ticket.origin for ticket in visit.tickets][:2] == [EnteredBy.POLLED, EnteredBy.DISCOVERED]
 
 
 def visit_all(frontier: Frontier, clock: ManualClock) -> list[str]:
     """Visit every URL that can be taken, one after the other."""
     found: list[str] = []
-    while (errand := frontier.take_visit(clock.now())) is not None:
-        found += [ticket.link.url for ticket in errand.tickets]
-        frontier.mark_done([ticket.number for ticket in errand.tickets])
-        frontier.end_visit(errand, resolved(errand, address=errand.host))
+    while (visit := frontier.take_visit(clock.now())) is not None:
+        found += [ticket.link.url for ticket in visit.tickets]
+        frontier.mark_done([ticket.number for ticket in visit.tickets])
+        frontier.end_visit(visit, resolved(visit, address=visit.host))
     return found
 
 
@@ -81,8 +81,8 @@ def test_urls_waiting_before_a_refresh_stay_and_new_ones_are_visited(tmp_path: P
     frontier = frontier_at(tmp_path, clock, errand_links=2)
     old = [f"http://h{n % 5}.example/{n}" for n in range(400)]
     frontier.discover(seen(NOW, *old))
-    errand = frontier.take_visit(NOW)  # some online, some in queues, most of them not drawn yet
-    assert errand is not None
+    visit = frontier.take_visit(NOW)  # some online, some in queues, most of them not drawn yet
+    assert visit is not None
     state, _ = frontier.seal()
     frontier.close()
 

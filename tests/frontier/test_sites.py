@@ -40,10 +40,10 @@ def frontier_at(directory: Path, limits: SiteLimits, state: FrontierState | None
 def accepted(frontier: Frontier) -> list[Url]:
     """Draw everything that passed the sieve and was not taken yet."""
     urls = []
-    while (errand := frontier.take_visit(1e9)) is not None:
-        urls += [ticket.link.url for ticket in errand.tickets]
-        frontier.end_visit(errand, errand.state)
-        frontier.mark_done([ticket.number for ticket in errand.tickets])
+    while (visit := frontier.take_visit(1e9)) is not None:
+        urls += [ticket.link.url for ticket in visit.tickets]
+        frontier.end_visit(visit, visit.state)
+        frontier.mark_done([ticket.number for ticket in visit.tickets])
     return urls
 
 

@@ -149,7 +149,7 @@ def test_what_an_experiment_started_ends_with_it(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(engine, "INTERRUPT_GRACE", 0.2)
     pids: list[int] = []
 
-    def landlord(progress: Progress) -> Result:
+    def lease_source(progress: Progress) -> Result:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         lodger = subprocess.Popen(
             [sys.executable, "-c", "import signal; print('here', flush=True); signal.pause()"], stdout=subprocess.PIPE
@@ -166,7 +166,7 @@ def test_what_an_experiment_started_ends_with_it(monkeypatch: pytest.MonkeyPatch
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        list(engine.run_experiments([experiment("landlord", landlord)], watch=interrupt))
+        list(engine.run_experiments([experiment("landlord", lease_source)], watch=interrupt))
     assert ends(pids[0])
 
 

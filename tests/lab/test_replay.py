@@ -80,34 +80,34 @@ class Life:
 
     def take(self, most: int) -> None:
         for _ in range(most):
-            errand = self.frontier.take_visit(self.clock.now())
-            if errand is None:
+            visit = self.frontier.take_visit(self.clock.now())
+            if visit is None:
                 return
-            self.out.append(errand)
+            self.out.append(visit)
 
     def give_back(self, used: int) -> None:
         """The oldest errand comes home: first only with an address, then with `used` URLs visited."""
         if not self.out:
             return
-        errand = self.out.popleft()
-        number = int(errand.host.removeprefix("http://h").removesuffix(".example"))
-        used = min(used, len(errand.tickets)) if errand.address else 0
+        visit = self.out.popleft()
+        number = int(visit.host.removeprefix("http://h").removesuffix(".example"))
+        used = min(used, len(visit.tickets)) if visit.address else 0
         state = msgspec.structs.replace(
-            errand.state,
+            visit.state,
             address=f"10.0.0.{number % 5}",
             ready_at=self.clock.now() + 2.0 * used,
             verdict="host given up" if number == 13 and used else "",
         )
-        self.frontier.end_visit(errand, state, errand.tickets[used:])
-        self.frontier.mark_done([ticket.number for ticket in errand.tickets[:used]])
+        self.frontier.end_visit(visit, state, visit.tickets[used:])
+        self.frontier.mark_done([ticket.number for ticket in visit.tickets[:used]])
 
     def again(self, wait: int) -> None:
         if self.out and self.out[0].address and self.out[0].tickets:
-            errand = self.out.popleft()
-            ticket = errand.tickets[0]
+            visit = self.out.popleft()
+            ticket = visit.tickets[0]
             later = self.clock.now() + wait if wait else 0.0
-            state = msgspec.structs.replace(errand.state, ready_at=self.clock.now() + 1.0)
-            self.frontier.end_visit(errand, state, errand.tickets[1:])
+            state = msgspec.structs.replace(visit.state, ready_at=self.clock.now() + 1.0)
+            self.frontier.end_visit(visit, state, visit.tickets[1:])
             self.frontier.retry_ticket(ticket.number, msgspec.structs.replace(ticket.link, not_before=later))
 
     def seal(self, killed: bool) -> None:

@@ -72,7 +72,7 @@ class Pair:
         name: str,
         ills: Sequence[FaultKind] = (),
         when: tuple[float, float] = ALWAYS,
-        mercy: RetryFailed | None = None,
+        retry_failed: RetryFailed | None = None,
     ) -> None:
         board, path = self.board(), self.path / name
         await board.create_crawl(CrawlSpec(4711, render(self.settings), tuple(self.meadow.seeds)))
@@ -92,7 +92,7 @@ class Pair:
             joining=JoinRequest(board, "fieldmouse", self.clock.now),
         )
         seeds = [Url(seed) for seed in self.meadow.seeds]
-        task = asyncio.ensure_future(crew.crawler.crawl(seeds, mercy=mercy))
+        task = asyncio.ensure_future(crew.crawler.crawl(seeds, retry_failed=retry_failed))
         self.crews[name] = crew, task
 
     async def kill(self, name: str) -> None:

@@ -23,7 +23,7 @@ from .pair import Pair, allowed
 from .test_cluster_troubles import board_books
 
 
-def mercy() -> RetryFailed:
+def retry_failed() -> RetryFailed:
     return RetryFailed(lambda forgiven: None)
 
 
@@ -62,7 +62,7 @@ def test_withdrawn_failures_survive_a_lost_and_rebuilt_coordinator(after: float,
     async def life(clock: Clock) -> Pair:
         pair = Pair(tmp_path, clock)
         await all_failed(pair)
-        await pair.start("bad", [FaultKind.DNS_SILENT], mercy=mercy())
+        await pair.start("bad", [FaultKind.DNS_SILENT], retry_failed=retry_failed())
         await clock.sleep(after)
         await pair.kill("bad")
         await rebuild(pair, clock)
@@ -77,7 +77,7 @@ def test_urls_of_a_forgotten_agent_are_fetched_again(heir: str, tmp_path: Path) 
     async def life(clock: Clock) -> Pair:
         pair = Pair(tmp_path, clock)
         await all_failed(pair)
-        await pair.start("bad", [FaultKind.DNS_SILENT], mercy=mercy())
+        await pair.start("bad", [FaultKind.DNS_SILENT], retry_failed=retry_failed())
         await clock.sleep(2.0)
         await pair.kill("bad")
         who = read_original_identity(tmp_path / "bad")
@@ -101,7 +101,7 @@ def test_a_forgotten_agent_returns_and_retries_its_failures(later: float, tmp_pa
         if later:
             await pair.start("good")
             await clock.sleep(later)
-        await pair.start("bad", mercy=mercy())
+        await pair.start("bad", retry_failed=retry_failed())
         return await complete(pair)
 
     check(virtual_time.run_in_virtual_time(life))
@@ -130,7 +130,7 @@ def test_unreported_failures_of_an_expired_lease_are_retried(seconds: float, tmp
         passer_by = pair.board()
         await passer_by.join(AgentId("other", 1), 15.0)  # fences overdue agents
         await passer_by.leave(AgentId("other", 1))
-        await pair.start("bad", mercy=mercy())
+        await pair.start("bad", retry_failed=retry_failed())
         return await complete(pair)
 
     check(virtual_time.run_in_virtual_time(life))
@@ -143,8 +143,8 @@ def test_a_copied_directory_does_not_retry_failures_of_the_original(tmp_path: Pa
         pair = Pair(tmp_path, clock)
         await all_failed(pair)
         shutil.copytree(tmp_path / "bad", tmp_path / "copy")
-        await pair.start("bad", [FaultKind.DNS_SILENT], mercy=RetryFailed(told.append))
-        await pair.start("copy", [FaultKind.DNS_SILENT], mercy=RetryFailed(told.append))
+        await pair.start("bad", [FaultKind.DNS_SILENT], retry_failed=RetryFailed(told.append))
+        await pair.start("copy", [FaultKind.DNS_SILENT], retry_failed=RetryFailed(told.append))
         await clock.sleep(2.0)
         for name in ("bad", "copy"):
             await pair.kill(name)

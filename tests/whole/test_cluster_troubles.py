@@ -183,12 +183,12 @@ def test_failures_of_all_agents_are_retried_once_and_fetched(tmp_path: Path, ser
         pair = Pair(tmp_path, clock, servers=servers)
         await pair.start("bad", [FaultKind.DNS_DENIES])
         ends = [await pair.ended()]
-        await pair.start("bad", [FaultKind.REFUSED] if again == "good" else (), mercy=RetryFailed(told.append))
+        await pair.start("bad", [FaultKind.REFUSED] if again == "good" else (), retry_failed=RetryFailed(told.append))
         if again == "good":
             await clock.sleep(2.0)  # the coordinator knows: an agent that joins a finished crawl ends at once
             await pair.start("good")
         ends.append(await pair.ended())
-        await pair.start("bad", mercy=RetryFailed(told.append))
+        await pair.start("bad", retry_failed=RetryFailed(told.append))
         ends.append(await pair.ended())
         return pair, ends
 
@@ -211,10 +211,10 @@ def test_a_kill_during_retry_failed_loses_and_double_counts_nothing(tmp_path: Pa
         pair = Pair(tmp_path, clock)
         await pair.start("bad", [FaultKind.DNS_DENIES])
         await pair.ended()
-        await pair.start("bad", mercy=RetryFailed(lambda forgiven: None))
+        await pair.start("bad", retry_failed=RetryFailed(lambda forgiven: None))
         await clock.sleep(after)
         await pair.kill("bad")
-        await pair.start("bad", mercy=RetryFailed(lambda forgiven: None))
+        await pair.start("bad", retry_failed=RetryFailed(lambda forgiven: None))
         summaries = await pair.ended()
         assert summaries["bad"].exit == summaries["bad"].lost == 0
         return pair

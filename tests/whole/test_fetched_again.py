@@ -98,7 +98,7 @@ def live(path: Path, now: dict[str, str], again: list[str] | None = None) -> Non
         crew = build_crawl(home, settings, clock=clock, fetcher=Site(clock, now), lane=SmallLane)
         try:
             seeds = [Url(f"{HOST}/0")] if again is None else []
-            await crew.crawler.crawl(seeds, mercy=None if again is None else PolledAgain(again))
+            await crew.crawler.crawl(seeds, retry_failed=None if again is None else PolledAgain(again))
         finally:
             await crew.close()
 

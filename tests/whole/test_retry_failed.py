@@ -48,7 +48,7 @@ def crawl(
     *,
     dead: list[Host],
     day: int = 0,
-    on_forgiven: Callable[[RetryCounts], None] | None = None,
+    on_retried: Callable[[RetryCounts], None] | None = None,
 ) -> Summary:
     """Half of the dead hosts refuse connections, the others have names that do not exist."""
     refusing, nameless = dead[::2], {hostname_of(host) for host in dead[1::2]}
@@ -66,7 +66,7 @@ def crawl(
         epoch=virtual_time.EPOCH + day * 86400.0,
         politeness__delay="1s",
         network__allow_private=True,
-        on_forgiven=on_forgiven,
+        on_retried=on_retried,
     )
     return summary
 
@@ -110,7 +110,7 @@ def test_retry_failed_crawls_abandoned_hosts_and_no_others(
     wrong = [row.url for row in outcomes(path) if row.reason in WRONG]
     right = [row for row in outcomes(path) if row.reason not in WRONG]
     told: list[RetryCounts] = []
-    summary = crawl(path, meadow, dead=[], day=1, on_forgiven=told.append)
+    summary = crawl(path, meadow, dead=[], day=1, on_retried=told.append)
     assert told == [RetryCounts(hosts=len(dead), urls=len(wrong))]
     assert summary.lost == summary.waiting == 0
     check_books(path)
@@ -126,7 +126,7 @@ def test_retry_failed_crawls_abandoned_hosts_and_no_others(
     kinds = [row.kind for row in rows_of(home, wrong[0], length=sealed_outcome_bytes(last))]
     assert kinds[:2] == ["failed", "forgiven"]
     assert len(kinds) == 3
-    crawl(path, meadow, dead=[], day=2, on_forgiven=told.append)
+    crawl(path, meadow, dead=[], day=2, on_retried=told.append)
     assert told[1:] == [RetryCounts(0, 0)], "and there is nothing left to forgive"
     assert all(finding.healthy for finding in check_crawl(CrawlDir.open(path), deep=True))
 
@@ -140,7 +140,7 @@ def test_dead_hosts_fail_again_and_can_be_retried_again(
     urls = {row.url for row in outcomes(path) if row.reason in WRONG}
     told: list[RetryCounts] = []
     for day in (1, 2):
-        summary = crawl(path, meadow, dead=dead, day=day, on_forgiven=told.append)
+        summary = crawl(path, meadow, dead=dead, day=day, on_retried=told.append)
         assert summary.waiting == summary.lost == 0
         check_books(path)
         assert {row.url for row in outcomes(path) if row.reason in WRONG} == urls
@@ -160,7 +160,7 @@ def test_private_addresses_are_retried_once_allowed(tmp_path: Path) -> None:
             epoch=virtual_time.EPOCH + day * 86400.0,
             politeness__delay="1s",
             network__allow_private=allowed,
-            on_forgiven=told.append if day else None,
+            on_retried=told.append if day else None,
         )[0]
 
     assert live(0, allowed=False).refused == len(meadow.seeds)
@@ -203,13 +203,13 @@ def test_a_kill_during_retry_failed_withdraws_all_or_nothing(
     with monkeypatch.context() as patch:
         patch.setattr(owner, moment, dies)
         with suppress(Killed):
-            crawl(path, meadow, dead=[], day=1, on_forgiven=told.append)
+            crawl(path, meadow, dead=[], day=1, on_retried=told.append)
     check_books(path)
     rows = outcomes(path)
     left = {row.url for row in rows if row.reason in WRONG}
     assert left in (wrong, set())
     again: list[RetryCounts] = []
-    summary = crawl(path, meadow, dead=[], day=2, on_forgiven=again.append)
+    summary = crawl(path, meadow, dead=[], day=2, on_retried=again.append)
     assert again == [RetryCounts(len(dead), len(wrong)) if left else RetryCounts(0, 0)]
     assert summary.lost == summary.waiting == 0
     check_books(path)

@@ -36,9 +36,9 @@ def test_a_new_host_takes_three_visits(tmp_path: Path, monkeypatch: pytest.Monke
 
     run = FetchWorker.visit_host
 
-    async def watched(robot: FetchWorker, errand: HostVisit) -> VisitReport:
-        told.append(("errand to", errand.address))
-        report = await run(robot, errand)
+    async def watched(robot: FetchWorker, visit: HostVisit) -> VisitReport:
+        told.append(("errand to", visit.address))
+        report = await run(robot, visit)
         told.append(("unused", str(len(report[1]))))
         return report
 

@@ -38,12 +38,12 @@ def bottled_crawl(
     epoch: float = virtual_time.EPOCH,
     lane: type[InlineWorker] = InlineWorker,
     dns: Callable[[Clock], DnsClient] | None = None,
-    on_forgiven: Callable[[RetryCounts], None] | None = None,
+    on_retried: Callable[[RetryCounts], None] | None = None,
     order: RefreshOptions | None = None,
     **changes: object,
 ) -> tuple[Summary, F]:
     """Crawl from `seeds`, or resume the crawl in `path`; settings as `section__key=value`."""
-    summary, fetcher = _live(path, web, seeds, epoch, lane, None, dns, on_forgiven, order, changes)
+    summary, fetcher = _live(path, web, seeds, epoch, lane, None, dns, on_retried, order, changes)
     assert summary is not None
     return summary, fetcher
 
@@ -57,7 +57,7 @@ def bottled_kill(
     epoch: float = virtual_time.EPOCH,
     lane: type[InlineWorker] = InlineWorker,
     dns: Callable[[Clock], DnsClient] | None = None,
-    on_forgiven: Callable[[RetryCounts], None] | None = None,
+    on_retried: Callable[[RetryCounts], None] | None = None,
     order: RefreshOptions | None = None,
     **changes: object,
 ) -> tuple[Summary | None, F]:
@@ -65,7 +65,7 @@ def bottled_kill(
 
     Then there is no last checkpoint and no summary.
     """
-    return _live(path, web, seeds, epoch, lane, after, dns, on_forgiven, order, changes)
+    return _live(path, web, seeds, epoch, lane, after, dns, on_retried, order, changes)
 
 
 def _live(
@@ -76,7 +76,7 @@ def _live(
     lane: type[InlineWorker],
     after: float | None,
     dns: Callable[[Clock], DnsClient] | None,
-    on_forgiven: Callable[[RetryCounts], None] | None,
+    on_retried: Callable[[RetryCounts], None] | None,
     order: RefreshOptions | None,
     changes: dict[str, object],
 ) -> tuple[Summary | None, F]:
@@ -94,8 +94,8 @@ def _live(
         began = resumed and read_checkpoint(home) is not None
         begin_at = [] if began else [Url(seed) for seed in seeds]
         private = settings.network.allow_private
-        mercy = RetryFailed(on_forgiven, private=private) if on_forgiven else None
-        crawling = asyncio.ensure_future(crew.crawler.crawl(begin_at, mercy=mercy))
+        retry_failed = RetryFailed(on_retried, private=private) if on_retried else None
+        crawling = asyncio.ensure_future(crew.crawler.crawl(begin_at, retry_failed=retry_failed))
         try:
             await asyncio.wait({crawling}, timeout=after)
             # If it is not done, no task gets another turn: their state is lost.

@@ -320,7 +320,7 @@ def run_plan(
     runner: Callable[[Coroutine[Any, Any, Summary]], Summary] = asyncio.run,
     on_reading: Callable[[LiveStats], None] | None = None,
     on_open: Callable[[CrawlRun], None] = lambda life: None,
-    mercy: RetryFailed | None = None,
+    retry_failed: RetryFailed | None = None,
     parts: Sequence[OpenDurable] = (),
     audience: PageConsumer | None = None,
 ) -> Summary:
@@ -338,7 +338,7 @@ def run_plan(
             make = partial(
                 CrawlRun, home, plan.settings, plan.seeds, order=plan.refresh_order, joining=_join_request_of(plan)
             )
-            life = make(listeners=listeners, on_open=on_open, mercy=mercy, parts=parts, audience=audience)
+            life = make(listeners=listeners, on_open=on_open, retry_failed=retry_failed, parts=parts, audience=audience)
             summary = runner(life.run())
     except StoppedImmediately:
         # Threads may still write: keep the lock until the process ends.

@@ -452,18 +452,18 @@ def build_crawl(
         )
         opinion = network.other_agents if network is not None else None
         robot = FetchWorker(transport, fetch_settings(settings, politeness), indexing, prober, opinion)
-        errands = VisitRunner(robot, desk, frontier, fuse, stopping, bell, clock)
+        visits = VisitRunner(robot, desk, frontier, fuse, stopping, bell, clock)
         fleet = FetchPool(
             rule=initial_rule(settings),
             meter=meter,
             roster=roster,
             bell=bell,
             clock=clock,
-            take=errands.take_visit,
+            take=visits.take_visit,
             ready_at=frontier.ready_at,
-            give_back=errands.end_visit,
+            give_back=visits.end_visit,
             on_change=trace.record_level,
-            run=errands.run_visit if network is None else network.wrap_visits(errands.run_visit, leased),
+            run=visits.run_visit if network is None else network.wrap_visits(visits.run_visit, leased),
         )
         governor = build_governor(home, settings, clock, trace, fleet.set_rule)
         if governor is not None:

@@ -239,7 +239,7 @@ class ClusterStage:
         )
         self.frontier = LeasedFrontier(
             parts,
-            landlord=self._calls,
+            lease_source=self._calls,
             clock=clock,
             rule=FrontSizeRule(settings.frontier.front_min, settings.frontier.front_max),
             key_seed=seed,
@@ -312,9 +312,9 @@ class ClusterStage:
 
     # -- running
 
-    def retry_failed(self, mercy: RetryFailed, outcomes: Log, now: float) -> None:
+    def retry_failed(self, retry_failed: RetryFailed, outcomes: Log, now: float) -> None:
         """Withdraw our failures: part of the first checkpoint, and sent to the coordinator after it."""
-        mercy.requeue_on_cluster(
+        retry_failed.requeue_on_cluster(
             self._requeue_failed,
             outcomes,
             self._outcomes.rejected_log,

@@ -166,11 +166,11 @@ class Crawler:
         pages = self._stages.backpressure.active_visits + self._stages.backpressure.level
         return f"finishing {format_count(pages, 'page')} and writing a checkpoint" if pages else "writing a checkpoint"
 
-    async def crawl(self, seeds: Sequence[Url], *, mercy: RetryFailed | None = None) -> Summary:
+    async def crawl(self, seeds: Sequence[Url], *, retry_failed: RetryFailed | None = None) -> Summary:
         self._started = self._clock.now()
         await self._indexer.start()
-        if mercy is not None and self._network is None:
-            mercy.clear_verdicts(self._local_frontier)
+        if retry_failed is not None and self._network is None:
+            retry_failed.clear_verdicts(self._local_frontier)
         self._stages.readings.begin()
         self._parts.open_for_writing()
         await self._indexer.roll_back_and_accept()
@@ -178,13 +178,13 @@ class Crawler:
         if self._governor is not None:
             self._governor.start()
         if self._network is not None:
-            if mercy is not None:
-                self._network.retry_failed(mercy, self._indexing.outcomes, self._started)
+            if retry_failed is not None:
+                self._network.retry_failed(retry_failed, self._indexing.outcomes, self._started)
             await self.checkpoint()  # from `begin` on pages may arrive, and a kill may happen
             await self._network.join_cluster()
         self._frontier.discover([Request(url, kind=RequestKind.SEED, seen_at=self._started) for url in seeds])
-        if mercy is not None and self._network is None:
-            mercy.requeue(self._local_frontier, self._indexing.outcomes, self._desk.tally, self._started)
+        if retry_failed is not None and self._network is None:
+            retry_failed.requeue(self._local_frontier, self._indexing.outcomes, self._desk.tally, self._started)
         await self.checkpoint()
         self._pause_if_consumer_is_behind()
         if self._refreshing is not None:

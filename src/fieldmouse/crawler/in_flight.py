@@ -262,29 +262,29 @@ class VisitRunner:
         self.stop.request_stop()
         return None
 
-    def end_visit(self, errand: HostVisit, report: VisitReport) -> None:
+    def end_visit(self, visit: HostVisit, report: VisitReport) -> None:
         state, unused = report
-        if not errand.state.pages and state.pages > 0:
+        if not visit.state.pages and state.pages > 0:
             self.in_flight.tally.count_host_with_pages()
         with self.failure:
-            self.frontier.end_visit(errand, state, unused)
+            self.frontier.end_visit(visit, state, unused)
         self.wake_up.fire()
 
-    async def run_visit(self, errand: HostVisit) -> VisitReport:
-        self.in_flight.start_visit(errand.tickets)
+    async def run_visit(self, visit: HostVisit) -> VisitReport:
+        self.in_flight.start_visit(visit.tickets)
         try:
-            return await self.worker.visit_host(errand)
+            return await self.worker.visit_host(visit)
         except StorageError as error:
             self.failure.record(error)
-            return errand.state, ()
+            return visit.state, ()
         except Exception as error:
             # Our own bug must not stop a crawl of many hosts: log the page, fail it, continue.
             now = self.clock.now()
-            blamed, others = self.in_flight.split_failed_and_unstarted(errand.tickets)
+            blamed, others = self.in_flight.split_failed_and_unstarted(visit.tickets)
             for ticket in blamed:
                 log.exception("crashed on %s", ticket.link.url)
                 detail = f"{type(error).__name__}: {error}"
                 self.in_flight.record_outcome(ticket.number, Failed(ticket.link, OutcomeReason.CRASHED, now, detail))
-            return msgspec.structs.replace(errand.state, ready_at=now + 1.0), others
+            return msgspec.structs.replace(visit.state, ready_at=now + 1.0), others
         finally:
-            self.in_flight.end_visit(errand.tickets)
+            self.in_flight.end_visit(visit.tickets)

@@ -34,7 +34,7 @@ class CrawlRun:
     """One run of a crawl. The caller holds the lock of the directory.
 
     `on_open` is called in the loop once all stages are open; from then on `interrupt` and `stop_at_once`
-    work. `listeners` get every reading. With `mercy`, failed hosts and URLs are tried again. `parts` are
+    work. `listeners` get every reading. With `retry_failed`, failed hosts and URLs are tried again. `parts` are
     checkpointed with the crawl, and `audience` consumes its pages. `order` requests polls of known pages,
     whatever the settings say. With `joining` the run is an agent of a cluster.
     """
@@ -47,14 +47,14 @@ class CrawlRun:
         *,
         listeners: Sequence[StatsListener] = (),
         on_open: Callable[[CrawlRun], None] = lambda life: None,
-        mercy: RetryFailed | None = None,
+        retry_failed: RetryFailed | None = None,
         parts: Sequence[OpenDurable] = (),
         audience: PageConsumer | None = None,
         order: RefreshOptions | None = None,
         joining: JoinRequest | None = None,
     ):
         self._home, self._settings, self._seeds = home, settings, seeds
-        self._listeners, self._on_open, self._mercy = listeners, on_open, mercy
+        self._listeners, self._on_open, self._mercy = listeners, on_open, retry_failed
         self._parts, self._audience, self._order, self._joining = parts, audience, order, joining
         self._crew: CrawlParts | None = None
         self._hurried = asyncio.Event()
@@ -99,7 +99,7 @@ class CrawlRun:
 
     async def _crawl(self, crew: CrawlParts, notifier: Notifier | None) -> Summary:
         try:
-            summary = await crew.crawler.crawl(self._seeds, mercy=self._mercy)
+            summary = await crew.crawler.crawl(self._seeds, retry_failed=self._mercy)
             if notifier is not None:
                 summary = msgspec.structs.replace(summary, untold=await notifier.undelivered_changes())
             return summary

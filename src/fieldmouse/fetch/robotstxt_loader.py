@@ -42,20 +42,20 @@ class RobotsTxtLoader:
         self._politeness, self._size = politeness, size
         self._prober, self._blame, self._keep, self._name = prober, blame, keep, name
 
-    async def fetch(self, errand: HostVisit, state: HostState) -> tuple[HostState, RobotsTxt | None]:
+    async def fetch(self, visit: HostVisit, state: HostState) -> tuple[HostState, RobotsTxt | None]:
         """Fetch the host's robots.txt; None if it is not available for now."""
-        after, rules = await self._fetch_following_redirects(errand, state)
+        after, rules = await self._fetch_following_redirects(visit, state)
         # Other requests go to the host, too: network checks, and redirects of other robots.txt files.
-        self._gate.close_host_until(errand.host, after.ready_at)
+        self._gate.close_host_until(visit.host, after.ready_at)
         return after, rules
 
     async def _fetch_following_redirects(
-        self, errand: HostVisit, state: HostState
+        self, visit: HostVisit, state: HostState
     ) -> tuple[HostState, RobotsTxt | None]:
-        host, address = errand.host, errand.address
-        target, hops = Url(errand.host + "/robots.txt"), 0
+        host, address = visit.host, visit.address
+        target, hops = Url(visit.host + "/robots.txt"), 0
         while True:
-            is_own = host == errand.host
+            is_own = host == visit.host
             link = Request(target, kind=RequestKind.ROBOTS_TXT)
             visited = state if is_own else self._redirect_target_state(host)
             after, answer = await self._fetch_politely(link, host, address, visited)
@@ -72,17 +72,17 @@ class RobotsTxtLoader:
                     address, hops = lookup.address, hops + 1
                     continue
                 if isinstance(lookup, NoAddress) and lookup.temporary:
-                    return await self._target_unresolved(errand.host, state, target, lookup), None
+                    return await self._target_unresolved(visit.host, state, target, lookup), None
                 # A redirect to an unknown name or a forbidden address counts as no robots.txt (RFC 9309,
                 # 2.3.1.2).
                 result = RobotsTxt.ALLOW_ALL
             if isinstance(result, RobotsTxtUnreachable):
-                return await self._handle_unreachable(errand.host, state, answer, is_own), None
+                return await self._handle_unreachable(visit.host, state, answer, is_own), None
             if not is_own and isinstance(answer, Response) and target == host + "/robots.txt":
                 # The redirect target is the target host's own robots.txt: obey its Crawl-delay there, too.
                 target_state = HostState(crawl_delay=clamp_crawl_delay(result.crawl_delay))
                 self._gate.close_host_until(host, answer.answered_at + self._politeness.host_delay(target_state))
-            return self._cache_rules(errand.host, state, result, answer), result
+            return self._cache_rules(visit.host, state, result, answer), result
 
     def _redirect_target_state(self, host: Host) -> HostState:
         """State of a redirect target that this visit does not lease: it has its own Crawl-delay."""

@@ -99,29 +99,29 @@ class FetchWorker:
             transport, politeness, size, prober, self._blame, outlet.archive_robots_txt, outlet.queue_sitemaps
         )
 
-    async def visit_host(self, errand: HostVisit) -> VisitReport:
-        state, tickets = errand.state, errand.tickets
+    async def visit_host(self, visit: HostVisit) -> VisitReport:
+        state, tickets = visit.state, visit.tickets
         if state.verdict:
             await self._deliver_verdict(tickets, state.verdict, state.detail)
             return state, ()
-        state = self._blame.remove_own_failures(errand.host, state)
-        lookup = await self._resolver.lookup(hostname_of(errand.host))
+        state = self._blame.remove_own_failures(visit.host, state)
+        lookup = await self._resolver.lookup(hostname_of(visit.host))
         if not isinstance(lookup, FoundAddress):
-            return await self._state_if_unresolved(errand.host, state, lookup), tickets
-        if lookup.address != errand.address:
+            return await self._state_if_unresolved(visit.host, state, lookup), tickets
+        if lookup.address != visit.address:
             # The lease is for another address; this one may be leased to another visit.
             return msgspec.structs.replace(state, address=lookup.address, address_ready_at=0.0), tickets
         obeys = self._manners.obey_robots_txt
-        rules = await self._exclusions.get_or_parse(errand.host) if obeys else RobotsTxt.ALLOW_ALL
+        rules = await self._exclusions.get_or_parse(visit.host) if obeys else RobotsTxt.ALLOW_ALL
         if rules is None:
-            state, rules = await self._rulebook.fetch(errand, state)
+            state, rules = await self._rulebook.fetch(visit, state)
             if rules is None or state.ready_at > self._clock.now():
                 return state, tickets
-        return await self._fetch_all(errand, state, rules)
+        return await self._fetch_all(visit, state, rules)
 
-    async def _fetch_all(self, errand: HostVisit, state: HostState, rules: RobotsTxt) -> VisitReport:
+    async def _fetch_all(self, visit: HostVisit, state: HostState, rules: RobotsTxt) -> VisitReport:
         outlet, manners = self._outlet, self._manners
-        for position, ticket in enumerate(errand.tickets):
+        for position, ticket in enumerate(visit.tickets):
             link = ticket.link
             if (rule := rules.forbidding_rule(path_of(link.url))) is not None:
                 await outlet.deliver(ticket, Refused(link, OutcomeReason.ROBOTS_TXT_EXCLUDED, self._clock.now(), rule))
@@ -131,21 +131,21 @@ class FetchWorker:
                 and state.pages >= manners.pages_per_host
                 and ticket.origin is not EnteredBy.POLLED
             ):
-                if any(later.origin is EnteredBy.POLLED for later in errand.tickets[position:]):
+                if any(later.origin is EnteredBy.POLLED for later in visit.tickets[position:]):
                     await outlet.deliver(ticket, Refused(link, OutcomeReason.HOST_FULL, self._clock.now()))
                     continue
                 full = msgspec.structs.replace(state, verdict=OutcomeReason.HOST_FULL)
-                return full, errand.tickets[position:]
+                return full, visit.tickets[position:]
             if not outlet.try_start_fetch(ticket):
-                return state, errand.tickets[position:]
+                return state, visit.tickets[position:]
             before = state
-            state, outcome = await self._fetch_one(link, errand.host, errand.address, state)
+            state, outcome = await self._fetch_one(link, visit.host, visit.address, state)
             if isinstance(outcome, Failed):
-                state = await self._handle_failure(ticket, errand.host, before, state, outcome)
+                state = await self._handle_failure(ticket, visit.host, before, state, outcome)
             else:
                 await outlet.deliver(ticket, outcome)
             if state.verdict or state.ready_at > self._clock.now():
-                return state, errand.tickets[position + 1 :]
+                return state, visit.tickets[position + 1 :]
         return state, ()
 
     async def _handle_failure(
@@ -333,22 +333,22 @@ class FetchPool:
         if self._stopped:
             return
         while len(self._roster) < self._meter.concurrency:
-            errand = self._take()
-            if errand is None:
+            visit = self._take()
+            if visit is None:
                 self._schedule_wake()
                 return
-            task = asyncio.get_running_loop().create_task(self._make_visits(errand))
+            task = asyncio.get_running_loop().create_task(self._make_visits(visit))
             self._roster.add(task)
             task.add_done_callback(self._worker_returned)
 
-    async def _make_visits(self, errand: HostVisit | None) -> None:
-        while errand is not None:
-            self._give_back(errand, await self._run(errand))
+    async def _make_visits(self, visit: HostVisit | None) -> None:
+        while visit is not None:
+            self._give_back(visit, await self._run(visit))
             # A visit may have run without awaiting anything; give other tasks a turn.
             await asyncio.sleep(0)
             if self._stopped or not self._roster.may_continue():
                 return
-            errand = self._take()
+            visit = self._take()
 
     def _worker_returned(self, task: asyncio.Task[None]) -> None:
         self._roster.remove(task)

@@ -256,12 +256,12 @@ class Frontier(CrawlFrontier):
         rested_at = self._resting.ready_at()
         return due if rested_at is None else rested_at if due is None else min(due, rested_at)
 
-    def end_visit(self, errand: HostVisit, state: HostState, unused: Sequence[QueuedRequest] = ()) -> None:
-        host = errand.host
+    def end_visit(self, visit: HostVisit, state: HostState, unused: Sequence[QueuedRequest] = ()) -> None:
+        host = visit.host
         self._hosts.put(host, state, self._clock.now())
         self._workbench.return_host(host, state, [ticket.number for ticket in unused])
-        self._out -= len(errand.tickets)
-        self._distributor.visit_ended(host, state, len(errand.tickets) - len(unused))
+        self._out -= len(visit.tickets)
+        self._distributor.visit_ended(host, state, len(visit.tickets) - len(unused))
 
     def mark_done(self, numbers: Iterable[int]) -> None:
         """Record durable outcomes of tickets: their URLs are not visited again, unless polled."""

@@ -93,7 +93,7 @@ class LeasedFrontier(CrawlFrontier):
         self,
         parts: FrontierParts,
         *,
-        landlord: LeaseSource,
+        lease_source: LeaseSource,
         clock: Clock,
         rule: FrontSizeRule,
         key_seed: int,
@@ -110,8 +110,8 @@ class LeasedFrontier(CrawlFrontier):
         goes back in any case: others may have known pages of it. While `rests()` is true the agent has no
         network, and wants at most one host, to test whether it is back.
         """
-        self._lease_source, self._turn, self._rests = landlord, turn, rests
-        self._polls = LeasedPolls(landlord.request_hosts, clock)
+        self._lease_source, self._turn, self._rests = lease_source, turn, rests
+        self._polls = LeasedPolls(lease_source.request_hosts, clock)
         workbench = Workbench(polls=self._polls, share=share)
         super().__init__(
             parts, workbench, clock=clock, rule=rule, key_seed=key_seed, errand_links=errand_links, state=state
@@ -270,10 +270,10 @@ class LeasedFrontier(CrawlFrontier):
     def ready_at(self) -> float | None:
         return self._tenancies.ready_at() if self._lease_source.is_lease_valid else None
 
-    def end_visit(self, errand: HostVisit, state: HostState, unused: Sequence[QueuedRequest] = ()) -> None:
-        host = errand.host
+    def end_visit(self, visit: HostVisit, state: HostState, unused: Sequence[QueuedRequest] = ()) -> None:
+        host = visit.host
         tenancy = self._tenancies.end_visit(host, state, unused)
-        visits = len(errand.tickets) - len(unused)
+        visits = len(visit.tickets) - len(unused)
         # No other agent can make our polls: the host stays until they are done, then goes to a nearer agent.
         stays = self._lease_source.should_keep_host(host, state, visits) or tenancy.polls > 0
         over = self._clock.now() >= tenancy.leased_at + self._turn()

@@ -86,7 +86,7 @@ class CrawlFrontier(ABC):
         """Time at which `take` could succeed next; 0: at once, None: no host online is waiting."""
 
     @abstractmethod
-    def end_visit(self, errand: HostVisit, state: HostState, unused: Sequence[QueuedRequest] = ()) -> None:
+    def end_visit(self, visit: HostVisit, state: HostState, unused: Sequence[QueuedRequest] = ()) -> None:
         """Return a host after a visit; `state` says when it and its address may be visited again.
 
         Unused tickets go back to the head of the host's queue. The others are

@@ -97,14 +97,14 @@ def run_plan(
             signals.attach_loop(asyncio.get_running_loop().call_soon_threadsafe, life.interrupt, life.stop_at_once)
 
         private = plan.settings.network.allow_private
-        mercy = RetryFailed(on_retried, private=private) if on_retried else None
+        retry_failed = RetryFailed(on_retried, private=private) if on_retried else None
         budget = plan.settings.refresh.budget if plan.refresh_order is not None else None
         polls, network = plan.refresh_order is not None, bool(plan.coordinators)
         line = progress.ProgressLine(every=every, polls=polls, budget=budget, network=network)
         with closing(line), console.stdout_to_stderr():
             try:
                 summary = crawl_plan.run_plan(
-                    plan, runner=uvloop.run, on_reading=line.show, on_open=opened, mercy=mercy
+                    plan, runner=uvloop.run, on_reading=line.show, on_open=opened, retry_failed=retry_failed
                 )
             finally:
                 signals.detach_loop()

@@ -211,8 +211,8 @@ class HostPlacement:
         if agent != self._me and host in self._learned:
             self._places[host] = agent
 
-    def should_keep_host(self, host: Host, visits: int, shunned: Collection[str] = ()) -> bool:
-        """Whether this agent also makes the next visit. Agents in `shunned` are never chosen."""
+    def should_keep_host(self, host: Host, visits: int, avoided: Collection[str] = ()) -> bool:
+        """Whether this agent also makes the next visit. Agents in `avoided` are never chosen."""
         if self._places.get(host, self._me) != self._me:
             return False
         trips = self._round_trips.pop(host, None)
@@ -228,25 +228,25 @@ class HostPlacement:
         if self._own_index >= 0:
             self.agents.hosts[self._own_index] = float(len(self._learned))
         place = self._balancer.choose(host, row, self._own_index, self.agents)
-        if place < 0 or place == self._own_index or self.agents.names[place] in shunned:
+        if place < 0 or place == self._own_index or self.agents.names[place] in avoided:
             self._places[host] = self._me
             return True
         self.agents.record_sent_host(place, self._balancer.load_of(self._me).visit_time / self._robots)
         self._places[host] = self.agents.names[place]
         return False
 
-    def next_agent(self, host: Host, shunned: Collection[str] = (), *, idle: bool = False) -> str:
+    def next_agent(self, host: Host, avoided: Collection[str] = (), *, idle: bool = False) -> str:
         """Agent that should visit a host that we release; "" for any.
 
-        With `shunned` agents, or if the host is released only because it is idle (`idle`), that may be
+        With `avoided` agents, or if the host is released only because it is idle (`idle`), that may be
         this agent: a host that is near to us should not go to the first agent that asks when a link to it
         is found.
         """
         place = self._places.get(host, "")
         if place not in ("", self._me):
             return place
-        ours = bool(shunned) or (idle and bool(place))
-        return self._me if ours and self._me not in shunned else ""
+        ours = bool(avoided) or (idle and bool(place))
+        return self._me if ours and self._me not in avoided else ""
 
     def agent_for_new_host(self, host: Host) -> str:
         """Agent that should visit a new host; "" (the first with time) except under the hashing policy."""
@@ -338,14 +338,14 @@ class ClusterSecondOpinion:
         """Whether any other agent takes hosts."""
         return bool(self._others)
 
-    def mark_visit_for_polls_only(self, errand: HostVisit) -> HostVisit:
+    def mark_visit_for_polls_only(self, visit: HostVisit) -> HostVisit:
         """Start a visit. If it is for polls alone, no other agent can make the final attempt."""
-        state = errand.state
+        state = visit.state
         if not state.unreached:
-            return errand
-        only = all(ticket.origin is EnteredBy.POLLED for ticket in errand.tickets)
+            return visit
+        only = all(ticket.origin is EnteredBy.POLLED for ticket in visit.tickets)
         notes = with_polls_only(state.unreached, self._me.agent, only=only)
-        return msgspec.structs.replace(errand, state=msgspec.structs.replace(state, unreached=notes))
+        return msgspec.structs.replace(visit, state=msgspec.structs.replace(state, unreached=notes))
 
     def offer_to_others(self, state: HostState, reason: OutcomeReason, *, final: bool) -> HostState | None:
         now = self._clock.now()

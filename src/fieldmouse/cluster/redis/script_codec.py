@@ -156,15 +156,15 @@ def requeue_args(host: Host, rows: Sequence[Row], kinds: Sequence[str]) -> tuple
 
 def release_args(given: ReleasedHost) -> tuple[ScriptArgument, ...]:
     """A released host; the agents it excludes, each followed by milliseconds, come last."""
-    shunned = [word for who, left in given.excluded_agents.items() for word in (who, milliseconds(left))]
+    avoided = [word for who, left in given.excluded_agents.items() for word in (who, milliseconds(left))]
     return (
         given.lease.host,
         given.lease.epoch,
         given.next_agent,
         *payload_args(given.payload),
         *row_args(given.unvisited),
-        len(shunned),
-        *shunned,
+        len(avoided),
+        *avoided,
     )
 
 
