@@ -24,7 +24,7 @@ TURN = 60.0
 class Listener:
     """Lease source that records all calls."""
 
-    is_valid, waiting_urls = True, 1
+    is_lease_valid, crawl_waiting_urls = True, 1
     cut_off = False  # the agent's view of its network
 
     def __init__(self) -> None:
