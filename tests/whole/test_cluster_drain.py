@@ -103,7 +103,7 @@ def test_an_agent_waiting_to_join_can_be_stopped(tmp_path: Path) -> None:
 def test_an_agent_with_a_hanging_worker_leaves_its_pages_to_others(tmp_path: Path) -> None:
     class StuckLane(InlineWorker):
         @property
-        def outstanding(self) -> int:
+        def outstanding_pages(self) -> int:
             return 1
 
     with pytest.raises(DrainTimeout):
