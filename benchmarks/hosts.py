@@ -20,7 +20,7 @@ import msgspec
 from fieldmouse.clock import ManualClock
 from fieldmouse.frontier.frontier import Frontier
 from fieldmouse.frontier.state import FrontierState
-from fieldmouse.policy.distribution.distinct_hosts import IndexPolicy
+from fieldmouse.policy.distribution.distinct_hosts import DistinctHostsPolicy
 from fieldmouse.storage.log import FileSync
 from fieldmouse.types.request import Request
 from fieldmouse.url import Url
@@ -44,7 +44,7 @@ def opened(directory: Path, state: FrontierState | None) -> Frontier:
         directory,
         key_seed=7,
         clock=ManualClock(NOW),
-        policy=IndexPolicy(depth=16),
+        policy=DistinctHostsPolicy(depth=16),
         state=state,
         resumed_delay=lambda _: 1.0,
     )

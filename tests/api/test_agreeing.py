@@ -12,7 +12,7 @@ import pytest
 
 from cluster.coordinators import META, RedisWorld, ServerProcess, a_server, needs_server
 from fieldmouse.api import agent_planning
-from fieldmouse.api.crawl_plan import Plan
+from fieldmouse.api.crawl_plan import CrawlPlan
 from fieldmouse.config import settings_file
 from fieldmouse.config.settings_file import (
     SETTINGS_OF_AUTHORITY,
@@ -37,13 +37,13 @@ def server() -> object:
         yield process
 
 
-def found(server: ServerProcess, folder: Path, changes: Mapping[str, object]) -> Plan:
+def found(server: ServerProcess, folder: Path, changes: Mapping[str, object]) -> CrawlPlan:
     """Create a crawl with these settings."""
     RedisWorld(server)
     return agent_planning.plan_agent(folder / "first", [server.url], "atlas", {}, changes, [SEED])
 
 
-def join(server: ServerProcess, folder: Path, changes: Mapping[str, object] | None = None) -> Plan:
+def join(server: ServerProcess, folder: Path, changes: Mapping[str, object] | None = None) -> CrawlPlan:
     return agent_planning.plan_agent(folder / "second", [server.url], "atlas", {}, changes or {})
 
 

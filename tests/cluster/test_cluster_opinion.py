@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fieldmouse.clock import ManualClock
-from fieldmouse.cluster.client.placement import ClusterSecondOpinion, agent_table
+from fieldmouse.cluster.client.placement import HostFailover, agent_table
 from fieldmouse.cluster.coordinator import AgentReport, ListedAgent
 from fieldmouse.policy.local_outage import NOTE_SECONDS
 from fieldmouse.types.host_state import HostState, UnreachedNote
@@ -27,8 +27,8 @@ GONE = [note("dead", "a", alive=False), note("leaving", "b", draining=True)]
 GONE += [note("cut off", "c", resting=True)]
 
 
-def meeting(notes: Sequence[ListedAgent], clock: ManualClock | None = None) -> ClusterSecondOpinion:
-    colleagues = ClusterSecondOpinion(clock or ManualClock(1000.0), np.random.default_rng(1), "here")
+def meeting(notes: Sequence[ListedAgent], clock: ManualClock | None = None) -> HostFailover:
+    colleagues = HostFailover(clock or ManualClock(1000.0), np.random.default_rng(1), "here")
     colleagues.update_agents("me", notes)
     return colleagues
 
@@ -59,7 +59,7 @@ def test_a_local_network_failure_is_no_second_opinion() -> None:
     """One has no network, the host refuses the other: a third is asked before that counts."""
     ours = meeting([ME, WELL]).offer_to_others(HostState(), OutcomeReason.NO_CONNECTION, final=False)
     assert ours is not None
-    theirs = ClusterSecondOpinion(ManualClock(1000.0), np.random.default_rng(1), "there")
+    theirs = HostFailover(ManualClock(1000.0), np.random.default_rng(1), "there")
     theirs.update_agents("well", [ME, WELL, note("third", "elsewhere")])
     refused = theirs.offer_to_others(ours, OutcomeReason.NO_CONNECTION, final=True)
     assert refused is not None
@@ -73,7 +73,7 @@ def test_a_host_handed_on_does_not_come_back_for_a_while() -> None:
     clock = ManualClock(1000.0)
     mine = meeting([ME, WELL]).offer_to_others(HostState(), OutcomeReason.NO_ADDRESS, final=False)
     assert mine is not None
-    theirs = ClusterSecondOpinion(clock, np.random.default_rng(1), "there")
+    theirs = HostFailover(clock, np.random.default_rng(1), "there")
     theirs.update_agents("well", [ME, WELL])
     assert theirs.offer_to_others(mine, OutcomeReason.NO_ADDRESS, final=False) is None
     clock.advance(NOTE_SECONDS)

@@ -17,7 +17,7 @@ from fieldmouse.cluster.coordinator import (
     AgentId,
     Coordinator,
     CrawlSpec,
-    HeartbeatMark,
+    HeartbeatId,
     HeartbeatRequest,
     HostGrant,
     HostPayload,
@@ -26,7 +26,7 @@ from fieldmouse.cluster.coordinator import (
     LinkOffer,
     OfferResult,
     ReleasedHost,
-    RequeueBatch,
+    RetryBatch,
     Row,
     SiteBounds,
 )
@@ -390,8 +390,8 @@ async def test_an_agent_that_joins_again_still_receives_the_request_to_drain(wor
 async def test_all_agents_receive_pages_added_to_the_scope(world: World, board: Coordinator) -> None:
     urls = [Url(f"http://www{number}.e.test/") for number in range(3)]
     assert list((await board.heartbeat(ADA, HeartbeatRequest(b"", LEASE))).scope_pages) == []
-    await board.add_scope_pages(urls[:2])
-    await board.add_scope_pages(urls[1:])
+    await board.widen_scope(urls[:2])
+    await board.widen_scope(urls[1:])
     for name in (ADA, BOB):
         assert sorted((await board.heartbeat(name, HeartbeatRequest(b"", LEASE))).scope_pages) == urls
         assert list((await board.heartbeat(name, HeartbeatRequest(b"", LEASE, known_scope_pages=3))).scope_pages) == []
@@ -742,7 +742,7 @@ async def test_a_retried_url_waits_again_once(world: World, board: Coordinator) 
     await board.ack(ADA, done(grant, [1], "page"))
     await board.ack(ADA, done(grant, [2, 3], "failed"))
     await board.release_hosts(ADA, [ReleasedHost(of(grant), HostPayload(b"buried"))])
-    taken = RequeueBatch(A, [(2, b"again 2"), (3, b"again 3")], ["failed"] * 2, 7)
+    taken = RetryBatch(A, [(2, b"again 2"), (3, b"again 3")], ["failed"] * 2, 7)
     assert await board.retry_failed(ADA, taken) == 2
     for _ in range(2):
         assert await board.retry_failed(ADA, taken) == 0, "it was told before"
@@ -817,17 +817,17 @@ async def test_a_coordinator_with_an_old_copy_rejects_agents_with_later_heartbea
     """The heartbeats of each agent are counted separately; an old copy lacks the later ones."""
     await board.heartbeat(ADA, HeartbeatRequest(b"", LEASE, number=3))
     world.remember()
-    await board.heartbeat(ADA, HeartbeatRequest(b"", LEASE, number=4, since=HeartbeatMark("ada", 1, 3)))
+    await board.heartbeat(ADA, HeartbeatRequest(b"", LEASE, number=4, since=HeartbeatId("ada", 1, 3)))
     await board.heartbeat(ADA, HeartbeatRequest(b"", LEASE, number=2))  # arrives late
-    await board.check_heartbeat_known(HeartbeatMark("ada", 1, 4))
+    await board.check_heartbeat_known(HeartbeatId("ada", 1, 4))
     await board.close()
     world.restart_forgetful()
     board = world.board()
     for number in range(1, 9):
         await board.heartbeat(BOB, HeartbeatRequest(b"", LEASE, number=number))
-    await board.check_heartbeat_known(HeartbeatMark("ada", 1, 3))
-    before = await board.heartbeat(ADA, HeartbeatRequest(b"old", LEASE, since=HeartbeatMark("ada", 1, 3)))
-    for unheard in (HeartbeatMark("ada", 1, 4), HeartbeatMark("ada", 2, 1), HeartbeatMark("eve", 1, 1)):
+    await board.check_heartbeat_known(HeartbeatId("ada", 1, 3))
+    before = await board.heartbeat(ADA, HeartbeatRequest(b"old", LEASE, since=HeartbeatId("ada", 1, 3)))
+    for unheard in (HeartbeatId("ada", 1, 4), HeartbeatId("ada", 2, 1), HeartbeatId("eve", 1, 1)):
         with pytest.raises(CoordinatorDataLost, match=f"old copy of its data.*`{unheard.agent}`") as told:
             await board.check_heartbeat_known(unheard)
         assert "cluster rebuild" in told.value.hint
@@ -836,10 +836,10 @@ async def test_a_coordinator_with_an_old_copy_rejects_agents_with_later_heartbea
     after = await board.heartbeat(ADA, HeartbeatRequest(b"old", LEASE))
     assert [note.status for note in after.agents] == [note.status for note in before.agents]
     with pytest.raises(CoordinatorDataLost):
-        await board.check_heartbeat_known(HeartbeatMark("ada", 1, 9))
+        await board.check_heartbeat_known(HeartbeatId("ada", 1, 9))
     await board.join(AgentId("ada", 2), LEASE)
-    await board.heartbeat(AgentId("ada", 2), HeartbeatRequest(b"", LEASE, number=1, since=HeartbeatMark("ada", 1, 3)))
-    await board.check_heartbeat_known(HeartbeatMark("ada", 1, 1000))
+    await board.heartbeat(AgentId("ada", 2), HeartbeatRequest(b"", LEASE, number=1, since=HeartbeatId("ada", 1, 3)))
+    await board.check_heartbeat_known(HeartbeatId("ada", 1, 1000))
     await board.close()
 
 
@@ -853,7 +853,7 @@ async def test_retried_urls_are_not_sent_out_twice_when_their_agent_is_lost(worl
     booked = LeaseAck(of(grant), keys, ["page"] * 7 + ["failed"] * 3)
     await board.ack(ADA, AckBatch([booked], pack_urls(urls), 1))
     await board.release_hosts(ADA, [ReleasedHost(of(grant), HostPayload())])
-    assert await board.retry_failed(ADA, RequeueBatch(A, rows[7:], ["failed"] * 3, 2)) == 3
+    assert await board.retry_failed(ADA, RetryBatch(A, rows[7:], ["failed"] * 3, 2)) == 3
     grant = await only(board, BOB)  # of the three that wait again one is fetched, and fails permanently
     assert len(grant.rows) == 3
     key = grant.rows[0][0]
@@ -879,11 +879,11 @@ async def test_a_url_that_waits_again_is_not_queued_twice(world: World, board: C
     grant = await only(board, ADA)
     await board.ack(ADA, AckBatch([LeaseAck(of(grant), keys, ["failed"] * 6)], pack_urls(urls), 1))
     await board.release_hosts(ADA, [ReleasedHost(of(grant), HostPayload())])
-    assert await board.retry_failed(BOB, RequeueBatch(A, rows[:2], ["failed"] * 2, 5)) == 2
+    assert await board.retry_failed(BOB, RetryBatch(A, rows[:2], ["failed"] * 2, 5)) == 2
     assert await board.forget_agent("ada", again=True) == 4
     ada = AgentId("ada", 2)
     await board.join(ada, LEASE)
-    assert await board.retry_failed(ada, RequeueBatch(A, rows, ["failed"] * 6, 9)) == 0
+    assert await board.retry_failed(ada, RetryBatch(A, rows, ["failed"] * 6, 9)) == 0
     assert await sums(board) == (6, 0, 6)
     assert (await board.totals()).kinds == {}
     world.advance(1.0)
@@ -891,7 +891,7 @@ async def test_a_url_that_waits_again_is_not_queued_twice(world: World, board: C
     assert sorted(key for key, _ in grant.rows) == sorted(keys)
     await board.ack(ada, done(grant, keys))
     assert await sums(board) == (6, 6, 0)
-    taken = RequeueBatch(A, rows[:3], ["page"] * 3, 10)
+    taken = RetryBatch(A, rows[:3], ["page"] * 3, 10)
     assert await board.retry_failed(ada, taken) == 3, "what was settled since can be taken back as before"
     assert (await board.totals()).kinds == {"page": 3}
 

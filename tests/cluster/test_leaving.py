@@ -21,7 +21,7 @@ from fieldmouse.cluster.coordinator import (
     HostGrant,
     HostPayload,
     ReleasedHost,
-    RequeueBatch,
+    RetryBatch,
     UnqueuedHosts,
 )
 from fieldmouse.cluster.decoding import pack_urls
@@ -95,7 +95,7 @@ async def the_agent_that_owes_a_url_leaves(world: World, board: Coordinator) -> 
 
 
 async def a_failure_is_taken_back(world: World, board: Coordinator) -> None:
-    await board.retry_failed(ADA, RequeueBatch(A, [(KEY, b"again")], ["failed"], 7))
+    await board.retry_failed(ADA, RetryBatch(A, [(KEY, b"again")], ["failed"], 7))
 
 
 async def a_url_of_a_lost_agent_is_fetched_again(world: World, board: Coordinator) -> None:

@@ -21,7 +21,7 @@ from fieldmouse.cluster.client.session import ClusterSession
 from fieldmouse.cluster.coordinator import (
     AgentId,
     CrawlSpec,
-    HeartbeatMark,
+    HeartbeatId,
     HeartbeatRequest,
     LinkOffer,
     ReservationRequest,
@@ -73,20 +73,20 @@ def test_sent_messages_are_kept_until_long_after_a_later_heartbeat(tmp_path: Pat
 
     tellings.add_links(found("a.example"))
     assert tellings.next_batch(9)
-    tellings.record_heartbeat(clock.now(), HeartbeatMark("ada", 1, 1))  # before it was sent
+    tellings.record_heartbeat(clock.now(), HeartbeatId("ada", 1, 1))  # before it was sent
     clock.advance(1.0)
     tellings.mark_sent(1)
     clock.advance(100.0)
     checkpoint()
-    tellings.record_heartbeat(clock.now(), HeartbeatMark("ada", 1, 2))
+    tellings.record_heartbeat(clock.now(), HeartbeatId("ada", 1, 2))
     assert (kept(), checkpoint().since.number) == (1, 1), "told before a sign that was heard just now"
     clock.advance(KEEP_SENT_SECONDS + 1)
     assert kept() == 1
-    tellings.record_heartbeat(clock.now(), HeartbeatMark("ada", 1, 3))
-    assert (kept(), checkpoint().since) == (0, HeartbeatMark("ada", 1, 2))
+    tellings.record_heartbeat(clock.now(), HeartbeatId("ada", 1, 3))
+    assert (kept(), checkpoint().since) == (0, HeartbeatId("ada", 1, 2))
     last = Checkpoint(0.0, {}).with_part("board", checkpoint(), {})
     tellings.close()
-    assert Outbox(tmp_path / "board", last, clock.now).safe_heartbeat == HeartbeatMark("ada", 1, 2)
+    assert Outbox(tmp_path / "board", last, clock.now).safe_heartbeat == HeartbeatId("ada", 1, 2)
 
 
 def test_pages_in_flight_stay_reserved_after_a_server_restart(tmp_path: Path) -> None:

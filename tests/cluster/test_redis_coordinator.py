@@ -14,7 +14,7 @@ from cluster.coordinators import META, MISSING, PROGRAM, RedisWorld, ServerProce
 from fieldmouse.cluster.coordinator import (
     AgentId,
     CrawlSpec,
-    HeartbeatMark,
+    HeartbeatId,
     HeartbeatRequest,
     LeaseId,
     LinkOffer,
@@ -242,7 +242,7 @@ def test_an_old_append_only_file_is_noticed() -> None:
     with a_server("--appendonly", "no") as server:
         folder = server.socket.parent
 
-        async def beat(number: int, since: HeartbeatMark) -> None:
+        async def beat(number: int, since: HeartbeatId) -> None:
             board = RedisCoordinator(server.url)
             await board.heartbeat(ADA, HeartbeatRequest(b"", 100.0, number=number, since=since))
             await board.close()
@@ -254,20 +254,20 @@ def test_an_old_append_only_file_is_noticed() -> None:
             await board.close()
 
         asyncio.run(begin())
-        asyncio.run(beat(1, HeartbeatMark()))
+        asyncio.run(beat(1, HeartbeatId()))
         server.client().save()
         shutil.copy(folder / "dump.rdb", folder / "backup.rdb")
-        asyncio.run(beat(2, HeartbeatMark("ada", 1, 1)))
+        asyncio.run(beat(2, HeartbeatId("ada", 1, 1)))
         server.client().save()
         server.kill()
         server.start()
-        asyncio.run(beat(3, HeartbeatMark("ada", 1, 2)))
+        asyncio.run(beat(3, HeartbeatId("ada", 1, 2)))
         server.kill()
         shutil.copy(folder / "backup.rdb", folder / "dump.rdb")
         server.start()
         with pytest.raises(CoordinatorDataLost, match="old copy of its data"):
-            asyncio.run(beat(4, HeartbeatMark("ada", 1, 2)))
-        asyncio.run(beat(4, HeartbeatMark("ada", 1, 1)))
+            asyncio.run(beat(4, HeartbeatId("ada", 1, 2)))
+        asyncio.run(beat(4, HeartbeatId("ada", 1, 1)))
 
 
 def test_a_coordinator_reconnects_to_a_restarted_server(server: ServerProcess) -> None:

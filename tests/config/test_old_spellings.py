@@ -14,7 +14,7 @@ import pytest
 import fieldmouse
 from cluster.coordinators import META, RedisWorld, ServerProcess, a_server, needs_server
 from fieldmouse.api import agent_planning
-from fieldmouse.api.crawl_plan import Plan, plan_new
+from fieldmouse.api.crawl_plan import CrawlPlan, plan_new
 from fieldmouse.api.refreshing import refresh
 from fieldmouse.cli import main
 from fieldmouse.cli.crawl import crawl
@@ -53,11 +53,11 @@ def toml(settings: Mapping[str, str]) -> str:
 
 
 @pytest.fixture(name="plans")
-def planned_crawls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Plan, bool]]:
+def planned_crawls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[CrawlPlan, bool]]:
     """Plans that commands were about to run, each with whether failed URLs are retried."""
-    plans: list[tuple[Plan, bool]] = []
+    plans: list[tuple[CrawlPlan, bool]] = []
 
-    def note(plan: Plan, **how: Any) -> int:
+    def note(plan: CrawlPlan, **how: Any) -> int:
         plans.append((plan, bool(how.get("on_retried"))))
         return 0
 
@@ -79,28 +79,28 @@ def stored_crawl(folder: Path, settings: Mapping[str, str]) -> Path:
     return home
 
 
-def from_set(folder: Path, settings: Mapping[str, str], plans: list[tuple[Plan, bool]]) -> Settings:
+def from_set(folder: Path, settings: Mapping[str, str], plans: list[tuple[CrawlPlan, bool]]) -> Settings:
     changes = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
     assert main.run_command(["crawl", str(folder / "new"), "--seed", SEED, *changes]) == 0
     return plans[0][0].settings
 
 
-def from_config(folder: Path, settings: Mapping[str, str], plans: list[tuple[Plan, bool]]) -> Settings:
+def from_config(folder: Path, settings: Mapping[str, str], plans: list[tuple[CrawlPlan, bool]]) -> Settings:
     (folder / "mine.toml").write_text(toml(settings))
     assert main.run_command(["crawl", str(folder / "new"), "--config", str(folder / "mine.toml")]) == 0
     return plans[0][0].settings
 
 
-def from_stored(folder: Path, settings: Mapping[str, str], plans: list[tuple[Plan, bool]]) -> Settings:
+def from_stored(folder: Path, settings: Mapping[str, str], plans: list[tuple[CrawlPlan, bool]]) -> Settings:
     assert main.run_command(["resume", str(stored_crawl(folder, settings))]) == 0
     return plans[0][0].settings
 
 
-def from_python(folder: Path, settings: Mapping[str, str], plans: list[tuple[Plan, bool]]) -> Settings:
+def from_python(folder: Path, settings: Mapping[str, str], plans: list[tuple[CrawlPlan, bool]]) -> Settings:
     return fieldmouse.Crawl(folder / "new", seeds=[SEED], settings=settings)._make_plan().settings
 
 
-PLACES: dict[str, Callable[[Path, Mapping[str, str], list[tuple[Plan, bool]]], Settings]]
+PLACES: dict[str, Callable[[Path, Mapping[str, str], list[tuple[CrawlPlan, bool]]], Settings]]
 PLACES = {"--set": from_set, "--config": from_config, "stored": from_stored, "Python": from_python}
 
 
@@ -119,7 +119,7 @@ def test_the_table_of_this_test_has_every_old_spelling() -> None:
 @pytest.mark.parametrize("given", [OLD, NEW], ids=["old", "new"])
 @pytest.mark.parametrize("place", PLACES)
 def test_old_settings_mean_the_new_ones(
-    place: str, given: Mapping[str, str], tmp_path: Path, plans: list[tuple[Plan, bool]]
+    place: str, given: Mapping[str, str], tmp_path: Path, plans: list[tuple[CrawlPlan, bool]]
 ) -> None:
     settings = PLACES[place](tmp_path, given, plans)
     assert (settings.fetch, settings.cluster) == (WANTED.fetch, WANTED.cluster)
@@ -127,7 +127,7 @@ def test_old_settings_mean_the_new_ones(
 
 @pytest.mark.parametrize("place", PLACES)
 def test_both_spellings_of_a_setting_are_refused(
-    place: str, tmp_path: Path, plans: list[tuple[Plan, bool]], capsys: pytest.CaptureFixture[str]
+    place: str, tmp_path: Path, plans: list[tuple[CrawlPlan, bool]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     both = {"robots.count": "7", "fetch.concurrency": "8"}
     if place == "Python":
@@ -157,7 +157,9 @@ def test_unknown_keys_of_an_old_section_are_errors(name: str) -> None:
 
 @pytest.mark.parametrize("option", ["--robots", "--concurrency"])
 @pytest.mark.parametrize("joined", [True, False])
-def test_the_option_of_concurrency(option: str, joined: bool, tmp_path: Path, plans: list[tuple[Plan, bool]]) -> None:
+def test_the_option_of_concurrency(
+    option: str, joined: bool, tmp_path: Path, plans: list[tuple[CrawlPlan, bool]]
+) -> None:
     words = [f"{option}=7"] if joined else [option, "7"]
     assert main.run_command(["crawl", str(tmp_path / "a"), "--seed", SEED, *words]) == 0
     assert plans[0][0].settings.fetch.concurrency == 7
@@ -166,7 +168,7 @@ def test_the_option_of_concurrency(option: str, joined: bool, tmp_path: Path, pl
 @pytest.mark.parametrize("changed", ["robots.count", "fetch.concurrency"])
 @pytest.mark.parametrize("option", ["--robots", "--concurrency"])
 def test_set_wins_over_an_option_in_every_spelling(
-    option: str, changed: str, tmp_path: Path, plans: list[tuple[Plan, bool]]
+    option: str, changed: str, tmp_path: Path, plans: list[tuple[CrawlPlan, bool]]
 ) -> None:
     words = [option, "7", "--set", f"{changed}=8"]
     assert main.run_command(["crawl", str(tmp_path / "a"), "--seed", SEED, *words]) == 0
@@ -174,7 +176,7 @@ def test_set_wins_over_an_option_in_every_spelling(
 
 
 @pytest.mark.parametrize("option", ["--forgive", "--retry-failed", ""])
-def test_the_option_to_retry_what_failed(option: str, tmp_path: Path, plans: list[tuple[Plan, bool]]) -> None:
+def test_the_option_to_retry_what_failed(option: str, tmp_path: Path, plans: list[tuple[CrawlPlan, bool]]) -> None:
     home = stored_crawl(tmp_path, {})
     assert main.run_command(["resume", str(home), *option.split()]) == 0
     assert plans[0][1] is bool(option)

@@ -64,7 +64,7 @@ async def tell(
         assert len(told) == len(turn), "all that is durable is known"
         assert indexer.outstanding_pages == 0
         indexer.mark_committed()
-        await indexer.finish_shards()
+        await indexer.merge_indexes()
         await indexer.close()
         heard += told
     assert not lost

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from fieldmouse.backpressure import Backpressure
-from fieldmouse.crawler.stats import MAX_BACKLOG_SECONDS, CpuDemand, LoadMeter
+from fieldmouse.crawler.stats import MAX_BACKLOG_SECONDS, CpuUtilisation, LoadMeter
 
 
 class Watched:
     """A load that is updated ten times a second."""
 
-    def __init__(self, cpu: CpuDemand | None = None) -> None:
+    def __init__(self, cpu: CpuUtilisation | None = None) -> None:
         self.meter, self.served = Backpressure(), 0
         self.load = LoadMeter(self.meter, lambda: self.served, window=48, cpu=cpu)
         self.meter.set_concurrency(100)
@@ -77,7 +77,7 @@ def test_cpu_demand_includes_time_taken_by_other_programs(tmp_path: Path) -> Non
     now, pids = [100.0], [7, 8]
     for name in ("thread-self", "7", "8"):
         written(tmp_path, name, 5.0, 5.0)
-    demand = CpuDemand(lambda: pids, lambda: now[0], tmp_path)
+    demand = CpuUtilisation(lambda: pids, lambda: now[0], tmp_path)
     now[0] = 102.0
     written(tmp_path, "thread-self", 5.9, 5.7)
     assert demand.measure() == pytest.approx(0.8)
@@ -90,7 +90,7 @@ def test_cpu_demand_includes_time_taken_by_other_programs(tmp_path: Path) -> Non
 def test_a_new_or_dead_worker_does_not_distort_the_cpu_demand(tmp_path: Path) -> None:
     now, pids = [100.0], [7]
     written(tmp_path, "thread-self", 5.0, 5.0)
-    demand = CpuDemand(lambda: pids, lambda: now[0], tmp_path)
+    demand = CpuUtilisation(lambda: pids, lambda: now[0], tmp_path)
     for _ in range(3):
         now[0] += 1.0
         pids.append(len(pids) + 7)
@@ -103,7 +103,7 @@ def test_a_new_or_dead_worker_does_not_distort_the_cpu_demand(tmp_path: Path) ->
 
 def test_cpu_demand_of_real_processes_is_a_share() -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as worker:
-        demand = CpuDemand(lambda: [worker.pid, 2**22 + 1])
+        demand = CpuUtilisation(lambda: [worker.pid, 2**22 + 1])
         assert 0.0 <= sum(demand.measure() for _ in range(5)) <= 5.0
         worker.communicate(b"\n")
         assert 0.0 <= demand.measure() <= 1.0
@@ -112,7 +112,7 @@ def test_cpu_demand_of_real_processes_is_a_share() -> None:
 def test_cpu_is_measured_once_a_second(tmp_path: Path) -> None:
     now = [0.0]
     written(tmp_path, "thread-self", 0.0, 0.0)
-    watched = Watched(CpuDemand(list, lambda: now[0], tmp_path))
+    watched = Watched(CpuUtilisation(list, lambda: now[0], tmp_path))
     now[0] = 1.0
     written(tmp_path, "thread-self", 1.0, 0.0)
     assert watched.after(0.8) == 0.0

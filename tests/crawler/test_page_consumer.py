@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from fieldmouse.clock import Clock
-from fieldmouse.crawler.crawler import EAGER_CHECKPOINT_EVERY, CombinedConsumer, wait_for_consumer
+from fieldmouse.crawler.crawler import EAGER_CHECKPOINT_EVERY, CombinedConsumerStatus, wait_for_consumer
 from fieldmouse.testing import virtual_time
 
 
@@ -31,13 +31,13 @@ class Listener:
 @pytest.mark.parametrize("first", [False, True])
 @pytest.mark.parametrize("second", [False, True])
 def test_one_consumer_is_enough_to_be_behind_or_eager(first: bool, second: bool) -> None:
-    both = CombinedConsumer(Listener(behind=first, eager=first), Listener(behind=second, eager=second))
+    both = CombinedConsumerStatus(Listener(behind=first, eager=first), Listener(behind=second, eager=second))
     assert both.is_behind() == both.waits_for_checkpoint() == (first or second)
 
 
 def test_all_consumers_are_asked_whether_they_are_content() -> None:
     slow, quick = Listener(asks=3), Listener()
-    both = CombinedConsumer(slow, quick)
+    both = CombinedConsumerStatus(slow, quick)
     assert [both.is_finished() for _ in range(3)] == [False, False, True]
     assert slow.asked == quick.asked == 3, "one may begin to hurry when it is asked for the first time"
 

@@ -45,19 +45,19 @@ def test_a_scope_is_open_until_every_seed_redirect_is_resolved(
     rows = [CHAIN[place] for place in order]
     for start in range(0, len(rows), at_once):
         assert scope.may_grow
-        scope.settle_seeds(rows[start : start + at_once])
+        scope.update_unsettled_seeds(rows[start : start + at_once])
     assert not scope.may_grow
 
 
 def test_redirect_cycles_and_redirects_out_of_scope_close_the_scope(scope: CrawlScope) -> None:
-    scope.settle_seeds([moved(SEEDS[0], SEEDS[1]), moved(SEEDS[1], SEEDS[0])])
+    scope.update_unsettled_seeds([moved(SEEDS[0], SEEDS[1]), moved(SEEDS[1], SEEDS[0])])
     assert not scope.may_grow
 
 
 def test_a_redirect_out_of_scope_ends_the_chain(scope: CrawlScope) -> None:
-    scope.settle_seeds([moved(SEEDS[0], "http://far.test/"), page("http://a.test/x", depth=1)])
+    scope.update_unsettled_seeds([moved(SEEDS[0], "http://far.test/"), page("http://a.test/x", depth=1)])
     assert scope.may_grow
-    scope.settle_seeds([page(SEEDS[1])])
+    scope.update_unsettled_seeds([page(SEEDS[1])])
     assert not scope.may_grow
 
 

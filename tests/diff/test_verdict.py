@@ -53,7 +53,7 @@ class PolledPage:
         self.shard.mark_committed(self.shard.prepare_commit().batch)
         if row.kind is OutcomeKind.PAGE:
             self.known = row
-        if row.is_latest:
+        if row.supersedes_earlier:
             self.was = row.kind
         if row.news:
             self.memory = row.memory

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from fieldmouse.fetch.signer import RequestAuth
-from fieldmouse.http.client import RequestHeaderLines
+from fieldmouse.http.client import SentAndStoredHeaders
 from fieldmouse.plugins.page import OutgoingRequest
 from fieldmouse.plugins.runner import MAX_STUCK_CALLS
 from fieldmouse.policy.network_overrides import BLANK
@@ -31,8 +31,8 @@ def signer(sign: Callable[[OutgoingRequest], object], patience: float = 5.0, **m
 
 def asked(
     made: RequestAuth, host: Host = HERE, kind: RequestKind = RequestKind.PAGE
-) -> RequestHeaderLines | str | None:
-    async def ask() -> RequestHeaderLines | str | None:
+) -> SentAndStoredHeaders | str | None:
+    async def ask() -> SentAndStoredHeaders | str | None:
         return await made(Request(Url(host + "/a"), kind=kind), host)
 
     return asyncio.run(ask())
@@ -40,8 +40,8 @@ def asked(
 
 def test_signed_headers_are_sent_but_blanked_in_the_archive() -> None:
     signed = asked(signer(lambda request: TOKEN))
-    assert signed == RequestHeaderLines(b"Authorization: Bearer s3cret\r\n", f"Authorization: {BLANK}\r\n".encode())
-    assert asked(signer(lambda request: TOKEN, keep=True)) == RequestHeaderLines(signed.sent, signed.sent)
+    assert signed == SentAndStoredHeaders(b"Authorization: Bearer s3cret\r\n", f"Authorization: {BLANK}\r\n".encode())
+    assert asked(signer(lambda request: TOKEN, keep=True)) == SentAndStoredHeaders(signed.sent, signed.sent)
 
 
 def test_sign_gets_the_url_and_the_host() -> None:
@@ -125,12 +125,12 @@ def test_a_slow_sign_does_not_block_the_event_loop() -> None:
     """`sign` waits for something that only the loop can give: on the loop's thread it would deadlock."""
     given = threading.Event()
 
-    async def play() -> RequestHeaderLines | str | None:
+    async def play() -> SentAndStoredHeaders | str | None:
         made = signer(lambda request: TOKEN if given.wait(30) else None, patience=60.0)
         asyncio.get_running_loop().call_later(0.01, given.set)
         return await made(Request(Url(HERE + "/a")), HERE)
 
-    assert isinstance(asyncio.run(play()), RequestHeaderLines)
+    assert isinstance(asyncio.run(play()), SentAndStoredHeaders)
 
 
 def test_the_server_gets_the_headers_but_the_archive_does_not() -> None:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fieldmouse.errors import DamagedFile
-from fieldmouse.frontier.queues.ready_urls import ReadyQueue, read_ready_items
+from fieldmouse.frontier.queues.ready_urls import SievedUrlQueue, read_ready_items
 from fieldmouse.frontier.queues.virtualizer import Virtualizer, read_queued_links
 from fieldmouse.frontier.seen.sieve import DiskSieve, has_key
 from fieldmouse.frontier.state import TicketLog
@@ -70,7 +70,7 @@ def test_a_reopened_ready_queue_continues_at_the_seal(seed: int) -> None:
     rng = random.Random(seed)
     with tempfile.TemporaryDirectory() as home:
         directory = Path(home)
-        queue = ReadyQueue(directory, segment_size=3000)
+        queue = SievedUrlQueue(directory, segment_size=3000)
         model: deque[tuple[Host, bytes]] = deque()
         sealed, then, number = None, list(model), 0
         for _ in range(80):
@@ -90,7 +90,7 @@ def test_a_reopened_ready_queue_continues_at_the_seal(seed: int) -> None:
                 assert list(read_ready_items(directory, sealed)) == then
             else:
                 queue.close()
-                queue = ReadyQueue(directory, sealed, segment_size=3000)
+                queue = SievedUrlQueue(directory, sealed, segment_size=3000)
                 model = deque(then)
             assert len(queue) == len(model)
         queue.close()
@@ -230,7 +230,7 @@ def test_links_in_a_damaged_block_are_not_taken_and_no_others_are_lost(tmp_path:
     path.write_bytes(raw[:-1] + b"?")
     with pytest.raises(DamagedFile, match="links-0"):
         queues.take_links(host, 1000)
-    assert queues.count_links(host) == len(queues) == 1000
+    assert queues.queue_length(host) == len(queues) == 1000
     path.write_bytes(raw)
     assert queues.take_links(host, 1000) == links
     queues.close()

@@ -16,7 +16,7 @@ from fieldmouse.frontier.seen.key_table import KeyNumbering
 from fieldmouse.frontier.state import FrontierState
 from fieldmouse.frontier.url_location import locate_url
 from fieldmouse.policy.distribution.registry import POLICIES
-from fieldmouse.policy.scope import DropReason, SiteLimits, site_for_limits
+from fieldmouse.policy.scope import ExceededLimit, SiteLimits, site_for_limits
 from fieldmouse.types.request import Request, RequestKind
 from fieldmouse.url import Url, host_of
 
@@ -113,11 +113,11 @@ def test_dropped_links_are_accepted_once_the_limit_is_raised(tmp_path: Path) -> 
     state = frontier.seal().state
     frontier.committed()
     frontier.close()
-    assert (state.seen, frontier.dropped_links) == (2, {DropReason.HOSTS.value: 3})
+    assert (state.seen, frontier.dropped_links) == (2, {ExceededLimit.HOSTS.value: 3})
     raised = frontier_at(tmp_path, SiteLimits(hosts=4), state)
     raised.discover(links)
     assert raised.seal().state.seen == 4
-    assert raised.dropped_links == {DropReason.HOSTS.value: 4}
+    assert raised.dropped_links == {ExceededLimit.HOSTS.value: 4}
 
 
 def test_a_seed_is_accepted_even_if_its_site_is_full(tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_a_seed_is_accepted_even_if_its_site_is_full(tmp_path: Path) -> None:
     frontier.discover([*seeds, Request(Url("http://0.bad.example/page"))])
     frontier.seal()
     assert frontier.seen_count == 3
-    assert frontier.dropped_links == {DropReason.URLS.value: 1}
+    assert frontier.dropped_links == {ExceededLimit.URLS.value: 1}
 
 
 def test_hosts_of_a_crawl_without_site_counts_are_counted_on_opening(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from fieldmouse.clock import ManualClock
 from fieldmouse.errors import UsageError
-from fieldmouse.http.dns import ForbiddenAddress, FoundAddress, HostsFile, NoAddress, Resolver
+from fieldmouse.http.dns import ForbiddenLookup, FoundAddress, HostsFile, NoAddress, Resolver
 from fieldmouse.policy.network_overrides import Endpoint, NameMap
 from http_client.rawserver import run, until
 
@@ -82,7 +82,7 @@ V6 = bytes.fromhex("26062800022000010000000000000001")
 def test_name_is_queried_once_and_cached_for_its_ttl() -> None:
     clock = ManualClock(1000.0)
 
-    async def play() -> list[FoundAddress | ForbiddenAddress | NoAddress]:
+    async def play() -> list[FoundAddress | ForbiddenLookup | NoAddress]:
         answers = []
         zone = {"a.example": [(A, 100, v4("93.184.216.34"))]}
         async with resolving(zone, clock) as (resolver, server):
@@ -105,7 +105,7 @@ def test_name_is_queried_once_and_cached_for_its_ttl() -> None:
 def test_restarting_the_dns_library_loses_no_query(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fieldmouse.http.dns.QUERIES_PER_CHANNEL", 3)
 
-    async def play() -> list[FoundAddress | ForbiddenAddress | NoAddress]:
+    async def play() -> list[FoundAddress | ForbiddenLookup | NoAddress]:
         zone = {f"h{n}.example": [(A, 900, v4("93.184.216.34"))] for n in range(40)}
         async with resolving(zone, ManualClock()) as (resolver, _):
             return await asyncio.gather(*(resolver.lookup(name) for name in zone))
@@ -218,9 +218,9 @@ def test_private_addresses_are_forbidden_and_the_first_allowed_is_taken() -> Non
             return [await resolver.lookup(name) for name in (*zone, "127.0.0.1", "localhost", "a.localhost", "::1")]
 
     answers = run(play())
-    assert answers[0] == ForbiddenAddress("169.254.169.254", "cloud metadata", 100.0)
+    assert answers[0] == ForbiddenLookup("169.254.169.254", "cloud metadata", 100.0)
     assert answers[1] == FoundAddress("93.184.216.34", 100.0)
-    assert all(isinstance(answer, ForbiddenAddress) and answer.reason == "loopback" for answer in answers[2:])
+    assert all(isinstance(answer, ForbiddenLookup) and answer.reason == "loopback" for answer in answers[2:])
 
 
 def test_mapped_and_local_names_need_no_dns(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from fieldmouse.queueing.model.model import Chain, Model, Rule, SojournTotals, build_chain
 from fieldmouse.queueing.model.validation import FloatArray
 from fieldmouse.queueing.solve import banded, waiting_page
-from fieldmouse.queueing.solve.phase_type_lifetimes import OrderedChain
+from fieldmouse.queueing.solve.phase_type_lifetimes import LifetimePhaseChain
 from fieldmouse.queueing.solve.solve import exponential_sojourns
 
 ComplexArray = NDArray[np.complex128]
@@ -70,7 +70,7 @@ def sojourn_laws(model: Model, rule: Rule) -> SojournLaws:
         served, obsolete = exponential_sojourns(found, share)
         both = _with_rate(found, _newcomers(found, share))
     else:
-        ordered = OrderedChain(found)
+        ordered = LifetimePhaseChain(found)
         share, _, x = ordered.solve()
         served, obsolete = waiting_page.phase_type_sojourns(ordered, x)
         coming = waiting_page.admitted_by_queue_length(ordered, x)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from fieldmouse.queueing.model.model import ADMISSIONS, Measures, Model, Rule
 from fieldmouse.queueing.model.phase_type import PhaseType
-from fieldmouse.queueing.optimise.landscape import RuleByLevel
+from fieldmouse.queueing.optimise.landscape import WorkersByLevel
 from queueing.models import phase_types, rates, streams
 
 State = tuple[int, int, int, tuple[int, ...]]
@@ -38,7 +38,7 @@ def exponentials(draw: st.DrawFn) -> PhaseType:
 @st.composite
 def systems(
     draw: st.DrawFn, lifetimes: st.SearchStrategy[PhaseType], most: int = 4, phases: int = 2
-) -> tuple[Model, RuleByLevel]:
+) -> tuple[Model, WorkersByLevel]:
     """A model with up to three modes, under any rule by level."""
     W = draw(st.integers(1, phases))
     modes = {r: draw(streams(phases=W)) for r in range(1, draw(st.integers(1, 3)) + 1)}
@@ -53,7 +53,7 @@ def systems(
     robots = draw(
         st.lists(st.sampled_from(sorted(modes)), min_size=model.highest_level + 1, max_size=model.highest_level + 1)
     )
-    return model, RuleByLevel(tuple(robots))
+    return model, WorkersByLevel(tuple(robots))
 
 
 def laws_hold(found: Measures, model: Model, relative: float = 1e-9) -> None:

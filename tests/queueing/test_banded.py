@@ -14,7 +14,7 @@ from fieldmouse.queueing.model import model as chain
 from fieldmouse.queueing.model.arrivals import BatchArrivals
 from fieldmouse.queueing.model.model import Model
 from fieldmouse.queueing.model.phase_type import PhaseType
-from fieldmouse.queueing.optimise.landscape import RuleByLevel
+from fieldmouse.queueing.optimise.landscape import WorkersByLevel
 from fieldmouse.queueing.solve import banded, stationary
 from fieldmouse.queueing.solve.solve import solve
 from queueing.systems import exponentials, systems
@@ -81,7 +81,7 @@ def test_a_passage_ends_somewhere_after_its_expected_time(n: int, exits: int, da
 
 @settings(max_examples=30, deadline=None)
 @given(systems(exponentials(), most=5))
-def test_the_band_has_the_rates_of_the_chain_and_nothing_besides(system: tuple[Model, RuleByLevel]) -> None:
+def test_the_band_has_the_rates_of_the_chain_and_nothing_besides(system: tuple[Model, WorkersByLevel]) -> None:
     """Flows into and out of every state balance, by the blocks of the paper's lemma."""
     model, rule = system
     found = chain.build_chain(model, rule)

@@ -12,7 +12,7 @@ from fieldmouse.queueing.model.arrivals import BatchArrivals
 from fieldmouse.queueing.model.model import ADMISSIONS, Admission, Model
 from fieldmouse.queueing.model.phase_type import PhaseType
 from fieldmouse.queueing.model.validation import ModelError
-from fieldmouse.queueing.optimise.landscape import RuleByLevel
+from fieldmouse.queueing.optimise.landscape import WorkersByLevel
 from fieldmouse.queueing.simulate import simulate
 from fieldmouse.queueing.solve.solve import solve
 from queueing.models import phase_types, streams
@@ -22,7 +22,7 @@ from queueing.systems import MEASURES, Account, agree, exponentials, laws_hold, 
 @settings(max_examples=40, deadline=None)
 @given(systems(exponentials(), most=9))
 def test_pages_have_one_fate_little_his_law_and_the_server_is_busy_while_it_serves(
-    system: tuple[Model, RuleByLevel],
+    system: tuple[Model, WorkersByLevel],
 ) -> None:
     model, rule = system
     laws_hold(solve(model, rule, "banded"), model)
@@ -30,28 +30,28 @@ def test_pages_have_one_fate_little_his_law_and_the_server_is_busy_while_it_serv
 
 @settings(max_examples=40, deadline=None)
 @given(systems(phase_types(most=3), most=5))
-def test_so_it_is_when_every_page_has_its_own_phase(system: tuple[Model, RuleByLevel]) -> None:
+def test_so_it_is_when_every_page_has_its_own_phase(system: tuple[Model, WorkersByLevel]) -> None:
     model, rule = system
     laws_hold(solve(model, rule, "ordered"), model)
 
 
 @settings(max_examples=30, deadline=None)
 @given(systems(exponentials(), most=3))
-def test_the_banded_chain_tells_what_the_model_says_state_by_state(system: tuple[Model, RuleByLevel]) -> None:
+def test_the_banded_chain_tells_what_the_model_says_state_by_state(system: tuple[Model, WorkersByLevel]) -> None:
     model, rule = system
     agree(solve(model, rule, "banded"), Account(model, rule).measures(), relative=1e-8)
 
 
 @settings(max_examples=30, deadline=None)
 @given(systems(phase_types(most=2), most=3))
-def test_the_ordered_chain_tells_what_the_model_says_state_by_state(system: tuple[Model, RuleByLevel]) -> None:
+def test_the_ordered_chain_tells_what_the_model_says_state_by_state(system: tuple[Model, WorkersByLevel]) -> None:
     model, rule = system
     agree(solve(model, rule, "ordered"), Account(model, rule).measures(), relative=1e-8)
 
 
 @settings(max_examples=30, deadline=None)
 @given(systems(exponentials(), most=6))
-def test_exact_methods_agree_where_both_apply(system: tuple[Model, RuleByLevel]) -> None:
+def test_exact_methods_agree_where_both_apply(system: tuple[Model, WorkersByLevel]) -> None:
     model, rule = system
     one, other = solve(model, rule, "banded"), solve(model, rule, "ordered")
     for name in MEASURES:
@@ -96,7 +96,7 @@ def test_simulation_covers_the_exact_answer(life: PhaseType, admission: Admissio
 def test_a_rule_need_not_be_a_threshold() -> None:
     modes = {1: BatchArrivals.poisson(0.3), 2: BatchArrivals.poisson(2.0)}
     model = Model(3, modes, PhaseType.exponential(1.0), PhaseType.never())
-    found = solve(model, RuleByLevel((1, 2, 1, 2)))
+    found = solve(model, WorkersByLevel((1, 2, 1, 2)))
     weights = np.cumprod([1.0, 0.3, 2.0, 0.3])
     assert found.levels == pytest.approx(weights / weights.sum(), rel=1e-13)
 

@@ -23,7 +23,7 @@ from fieldmouse.queueing.optimise.best_thresholds import (
     optimise,
     pareto_front,
 )
-from fieldmouse.queueing.optimise.landscape import RuleByLevel, count_rules, measure_all_rules
+from fieldmouse.queueing.optimise.landscape import WorkersByLevel, count_rules, measure_all_rules
 from fieldmouse.queueing.optimise.policy_iteration import optimal_state_policy
 from fieldmouse.queueing.solve import banded, phase_type_lifetimes, waiting_page
 from fieldmouse.queueing.solve.solve import solve
@@ -44,7 +44,7 @@ def paper(K: int) -> Model:
 
 @settings(max_examples=30, deadline=None)
 @given(systems(exponentials(), most=5))
-def test_rules_solved_together_are_as_if_solved_alone(system: tuple[Model, RuleByLevel]) -> None:
+def test_rules_solved_together_are_as_if_solved_alone(system: tuple[Model, WorkersByLevel]) -> None:
     model, _ = system
     ground = measure_all_rules(model)
     assert len(ground) == count_rules(len(model.modes), model.highest_level + 1)
@@ -76,7 +76,7 @@ def test_a_thousand_levels_lose_no_digit_to_the_sharing() -> None:
 
 @settings(max_examples=15, deadline=None)
 @given(systems(exponentials() | phase_types(most=2), most=3), costs)
-def test_no_thresholds_on_any_subset_cost_less(system: tuple[Model, RuleByLevel], weights: Cost) -> None:
+def test_no_thresholds_on_any_subset_cost_less(system: tuple[Model, WorkersByLevel], weights: Cost) -> None:
     model, _ = system
     found = optimise(model, weights)
     best = np.inf
@@ -236,7 +236,7 @@ def test_the_best_policy_is_the_best_of_all_policies(weights: Cost, low: float, 
             )
             for r, level in ((1, 0), (2, 1), (3, 2))
         }
-        told = solve(Model(2, mixed, model.service, model.lifetime), RuleByLevel((1, 2, 3)))
+        told = solve(Model(2, mixed, model.service, model.lifetime), WorkersByLevel((1, 2, 3)))
         shares = _by_level_and_phase(model, table)
         robots = float((shares * (1 + table)).sum())
         J = cost_of(told, weights) - weights.robots * told.robots + weights.robots * robots
@@ -264,6 +264,6 @@ def _by_level_and_phase(model: Model, table: np.ndarray) -> np.ndarray:
 
 @settings(max_examples=15, deadline=None)
 @given(systems(exponentials(), most=4), costs)
-def test_no_thresholds_beat_the_best_policy(system: tuple[Model, RuleByLevel], weights: Cost) -> None:
+def test_no_thresholds_beat_the_best_policy(system: tuple[Model, WorkersByLevel], weights: Cost) -> None:
     model, _ = system
     assert optimal_state_policy(model, weights).J <= optimise(model, weights).J * (1 + 1e-9) + 1e-9

@@ -11,10 +11,10 @@ from fieldmouse.policy.thresholds import Thresholds
 from fieldmouse.queueing.model.arrivals import BatchArrivals
 from fieldmouse.queueing.model.model import Model, build_chain
 from fieldmouse.queueing.model.phase_type import PhaseType
-from fieldmouse.queueing.optimise.landscape import RuleByLevel
+from fieldmouse.queueing.optimise.landscape import WorkersByLevel
 from fieldmouse.queueing.simulate import simulate
 from fieldmouse.queueing.solve import waiting_page
-from fieldmouse.queueing.solve.phase_type_lifetimes import OrderedChain
+from fieldmouse.queueing.solve.phase_type_lifetimes import LifetimePhaseChain
 from fieldmouse.queueing.solve.solve import solve
 from queueing.models import phase_types
 from queueing.sojourn import sojourn_laws
@@ -25,7 +25,7 @@ TIMES = np.array([0.0, 0.01, 0.3, 1.0, 2.5, 7.0, 20.0])
 
 @settings(max_examples=20, deadline=None)
 @given(systems(exponentials() | phase_types(most=2), most=3))
-def test_variances_are_those_of_pages_followed_one_by_one(system: tuple[Model, RuleByLevel]) -> None:
+def test_variances_are_those_of_pages_followed_one_by_one(system: tuple[Model, WorkersByLevel]) -> None:
     told, laws = Account(*system).measures(), sojourn_laws(*system)
     assert laws.served.mean == pytest.approx(told["sojourn_served"], rel=1e-8)
     second = told["second_served"]
@@ -92,7 +92,7 @@ def test_a_law_does_not_depend_on_the_chain_it_came_from() -> None:
     """The same lifetime through the band, and through the ordered chain with its two phases."""
     life = PhaseType(np.array([0.3, 0.7]), np.array([[-0.6, 0.4], [0.1, -0.3]]))
     model = Model(4, {1: BatchArrivals.poisson(1.5)}, PhaseType.erlang(2, 2.0), life)
-    ordered = OrderedChain(build_chain(model, Thresholds((1,))))
+    ordered = LifetimePhaseChain(build_chain(model, Thresholds((1,))))
     coming = waiting_page.admitted_by_queue_length(ordered, ordered.solve()[2])
     law = sojourn_laws(model, Thresholds((1,))).served
     u = np.array([0.2, 1.0 + 2.0j, 5.0 - 1.0j])

@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fieldmouse.policy.polling import registry
-from fieldmouse.reader.freshness import Gaps, _count_later_gaps, measure_page_seconds
+from fieldmouse.reader.freshness import PollIntervals, _count_later_gaps, measure_page_seconds
 
 PAGES, SLOTS = 1500, 48
 """Slots in a round, the time in which the budget allows one poll of every page."""
 
 
-def played(policy: str, rounds: int, counted: int, seed: int) -> tuple[Gaps, np.ndarray, float]:
+def played(policy: str, rounds: int, counted: int, seed: int) -> tuple[PollIntervals, np.ndarray, float]:
     """Gaps of pages that change at random and are polled by a policy, the last look at each page, and the
     share of time with current copies in the last rounds, which begin at `rounds - counted + 1`."""
     chance = np.random.default_rng(seed)
@@ -35,9 +35,9 @@ def played(policy: str, rounds: int, counted: int, seed: int) -> tuple[Gaps, np.
         state[rows] = rule.observe(state[rows], belief[rows], now - looked[rows], changed)
         looked[rows], stale[rows] = now, now + chance.exponential(1 / rates[rows])
     good += np.maximum(0.0, np.minimum(end, stale) - np.maximum(looked, start)).sum()
-    gaps = Gaps(*(np.concatenate(column) for column in zip(*found, strict=True)))
+    gaps = PollIntervals(*(np.concatenate(column) for column in zip(*found, strict=True)))
     order = np.lexsort((gaps.end, gaps.page))
-    return Gaps(*(column[order] for column in gaps)), looked, good / (PAGES * counted)
+    return PollIntervals(*(column[order] for column in gaps)), looked, good / (PAGES * counted)
 
 
 @pytest.mark.parametrize("policy", ["uniform", "multiplicative"])
@@ -54,5 +54,5 @@ def test_measured_freshness_is_right_also_for_pages_that_are_hardly_polled(polic
 def test_gaps_of_a_page_are_counted_from_the_newest(pages: list[int]) -> None:
     pages.sort()
     none = np.zeros(len(pages))
-    newer = _count_later_gaps(Gaps(np.array(pages, np.int64), none, none, none > 0)).tolist()
+    newer = _count_later_gaps(PollIntervals(np.array(pages, np.int64), none, none, none > 0)).tolist()
     assert newer == [pages[place + 1 :].count(page) for place, page in enumerate(pages)]

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import fieldmouse
 from fieldmouse.cli import main
 from fieldmouse.cli.read.export import OUTCOME_FIELDS
-from fieldmouse.config.sections import RefreshOptions
+from fieldmouse.config.sections import RefreshRequest
 from fieldmouse.errors import NotACrawl, UsageError
 from fieldmouse.reader.crawl_reader import CrawlPrecedence, CrawlReader, MultiCrawlReader
 from fieldmouse.reader.explain import REJECTED_LOG
@@ -54,7 +54,7 @@ PAGES: dict[str, list[Shown]] = {
 Said = pytest.CaptureFixture[str]
 
 
-def crawl_on(path: Path, day: int, pages: dict[str, list[Shown]] = PAGES, order: RefreshOptions | None = None) -> Path:
+def crawl_on(path: Path, day: int, pages: dict[str, list[Shown]] = PAGES, order: RefreshRequest | None = None) -> Path:
     """Crawl the site as of a day, or poll known pages again."""
     settings = {"politeness__patience": "0", "refresh__policy": "uniform", **QUICK}
     fetcher, epoch = partial(ChangingWeb, pages, day=day), virtual_time.EPOCH + day * DAY
@@ -63,7 +63,7 @@ def crawl_on(path: Path, day: int, pages: dict[str, list[Shown]] = PAGES, order:
 
 
 def poll_on(path: Path, day: int) -> Path:
-    return crawl_on(path, day, order=RefreshOptions(once=True, hold_waiting=True, refresh_only=True))
+    return crawl_on(path, day, order=RefreshRequest(once=True, hold_waiting=True, refresh_only=True))
 
 
 @pytest.fixture(scope="module")
@@ -301,7 +301,7 @@ def test_a_page_is_new_only_if_no_crawl_had_it(tmp_path: Path) -> None:
     }
     first = crawl_on(tmp_path / "a", 0)
     second = crawl_on(tmp_path / "b", 0, grown)
-    crawl_on(second, 1, grown, RefreshOptions(once=True, hold_waiting=True))
+    crawl_on(second, 1, grown, RefreshRequest(once=True, hold_waiting=True))
     told = [(change.url, change.kind) for change in CrawlReader(second).changes()]
     assert (HOME + "/early", ChangeKind.NEW) in told
     together = [(change.url, change.kind) for change in fieldmouse.open([second, first]).changes()]

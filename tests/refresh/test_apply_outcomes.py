@@ -50,7 +50,7 @@ class Plain:
         known = self.pages.get(row.url)
         entering = known is None
         # A page that moved counts when what it moved to is stored, which its row says by what is news.
-        for_good = row.status == 301 and row.is_latest
+        for_good = row.status == 301 and row.supersedes_earlier
         enters = row.kind in (OutcomeKind.PAGE, OutcomeKind.FAILED, OutcomeKind.REFUSED) or for_good
         if row.kind is OutcomeKind.WITHDRAWN:
             if known and known["what"] in ("failed", "refused"):
@@ -71,7 +71,7 @@ class Plain:
                 "state": self.policy.begin(1),
             }
         elsewhere = row.kind is OutcomeKind.MOVED and not for_good
-        stands = entering or (row.is_latest and not elsewhere and row.kind is not OutcomeKind.UNCHANGED)
+        stands = entering or (row.supersedes_earlier and not elsewhere and row.kind is not OutcomeKind.UNCHANGED)
         look = row.is_gone or (
             elsewhere is False and row.kind in (OutcomeKind.PAGE, OutcomeKind.MOVED, OutcomeKind.UNCHANGED)
         )

@@ -148,7 +148,7 @@ def test_each_page_is_found_once_and_current_after_any_kill(tmp_path: Path) -> N
                     await asyncio.sleep(crawl.chance.random() * 0.05)  # any time is as good as any other
                     break
             if kill == "never":
-                await crawl.indexer.finish_shards()
+                await crawl.indexer.merge_indexes()
                 await crawl.indexer.close()
                 check(tmp_path, crawl.truth, crawl.words)
             else:

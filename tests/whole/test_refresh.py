@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fieldmouse.config.sections import RefreshOptions
+from fieldmouse.config.sections import RefreshRequest
 from fieldmouse.doctor.check.examine import check_crawl
 from fieldmouse.reader.crawl_reader import CrawlReader
 from fieldmouse.storage.checkpoint import read_checkpoint, sealed_outcome_bytes
@@ -19,7 +19,7 @@ from .changing import HOST, ChangingSite, Shown, Versions
 from .virtual_time import bottled_crawl
 from .virtual_time import outcomes as rows_of
 
-ONCE = RefreshOptions(once=True, hold_waiting=True, refresh_only=True)
+ONCE = RefreshRequest(once=True, hold_waiting=True, refresh_only=True)
 DAY = 86_400.0
 
 
@@ -29,7 +29,7 @@ def site(number: int = 12) -> Versions:
 
 
 def crawl(
-    path: Path, now: Versions, day: float = 0.0, order: RefreshOptions | None = None, **changes: object
+    path: Path, now: Versions, day: float = 0.0, order: RefreshRequest | None = None, **changes: object
 ) -> Summary:
     wanted: dict[str, object] = {
         "storage__checkpoint": "5s",
@@ -100,7 +100,7 @@ def test_urls_waiting_before_a_refresh_stay_unless_requested(tmp_path: Path) -> 
     assert (after.exit, after.pages, after.waiting, after.lost) == (0, 11, 20, 0)
     assert "/new" in found(path)
     check_health(path)
-    all_of_it = crawl(path, now, 2, RefreshOptions(once=True, refresh_only=True))
+    all_of_it = crawl(path, now, 2, RefreshRequest(once=True, refresh_only=True))
     assert (all_of_it.exit, all_of_it.pages, all_of_it.waiting) == (0, 31, 0)
     assert found(path) == sorted(now.pages)
     check_health(path)
@@ -269,7 +269,7 @@ def test_a_budget_holds_over_any_period_and_spreads_polls_evenly(tmp_path: Path)
             path,
             now,
             1 + run,
-            RefreshOptions(hold_waiting=True, refresh_only=True),
+            RefreshRequest(hold_waiting=True, refresh_only=True),
             refresh__budget="360/h",
             crawl__time="20m",
             storage__checkpoint="1m",

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from fieldmouse.clock import Clock
-from fieldmouse.config.sections import RefreshOptions
+from fieldmouse.config.sections import RefreshRequest
 from fieldmouse.policy.change import Trust
 from fieldmouse.refresh.apply_outcomes import PageFlag
 from fieldmouse.refresh.page_table import read_page_table
@@ -52,7 +52,7 @@ def test_a_sitemap_is_polled_as_a_hint_and_becomes_trusted(tmp_path: Path) -> No
         web,
         meadow.seeds,
         epoch=virtual_time.EPOCH + HOUR,
-        order=RefreshOptions(hold_waiting=True, refresh_only=True),
+        order=RefreshRequest(hold_waiting=True, refresh_only=True),
         **asked,
         crawl__time="2h",
         refresh__budget="100/h",

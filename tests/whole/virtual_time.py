@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from fieldmouse.clock import Clock
-from fieldmouse.config.sections import RefreshOptions
+from fieldmouse.config.sections import RefreshRequest
 from fieldmouse.config.settings_file import Settings, render
 from fieldmouse.crawler.builder import build_crawl
 from fieldmouse.crawler.retry_failed import RetryCounts, RetryFailed
@@ -39,7 +39,7 @@ def bottled_crawl(
     lane: type[InlineWorker] = InlineWorker,
     dns: Callable[[Clock], DnsClient] | None = None,
     on_retried: Callable[[RetryCounts], None] | None = None,
-    order: RefreshOptions | None = None,
+    order: RefreshRequest | None = None,
     **changes: object,
 ) -> tuple[Summary, F]:
     """Crawl from `seeds`, or resume the crawl in `path`; settings as `section__key=value`."""
@@ -58,7 +58,7 @@ def bottled_kill(
     lane: type[InlineWorker] = InlineWorker,
     dns: Callable[[Clock], DnsClient] | None = None,
     on_retried: Callable[[RetryCounts], None] | None = None,
-    order: RefreshOptions | None = None,
+    order: RefreshRequest | None = None,
     **changes: object,
 ) -> tuple[Summary | None, F]:
     """As `bottled_crawl`, but everything stops dead `after` that number of seconds, unless done before.
@@ -77,7 +77,7 @@ def _live(
     after: float | None,
     dns: Callable[[Clock], DnsClient] | None,
     on_retried: Callable[[RetryCounts], None] | None,
-    order: RefreshOptions | None,
+    order: RefreshRequest | None,
     changes: dict[str, object],
 ) -> tuple[Summary | None, F]:
     dotted = {name.replace("__", "."): value for name, value in changes.items()}

@@ -44,7 +44,7 @@ def crawled(folder: Path, plugin: str, deadly: set[int], patience: float = 0.2) 
             missing -= desk.settled.keys()
             if not missing:
                 break
-        await indexer.finish_shards()
+        await indexer.merge_indexes()
         await indexer.close()
 
     asyncio.run(life())

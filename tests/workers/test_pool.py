@@ -119,7 +119,7 @@ def test_sent_pages_become_searchable(tmp_path: Path) -> None:
         await desk.checkpoint()
         assert indexer.outstanding_pages == 0
         assert indexer.peak_rss > 1 << 20
-        await indexer.finish_shards()
+        await indexer.merge_indexes()
         await indexer.close()
         return desk
 
@@ -180,7 +180,7 @@ def test_random_kills_lose_and_duplicate_nothing(tmp_path: Path, seed: int) -> N
             else:
                 await desk.checkpoint()
             waiting = [n for n in everything if n not in desk.settled]
-        await indexer.finish_shards()
+        await indexer.merge_indexes()
         await indexer.close()
         assert kills
         return desk

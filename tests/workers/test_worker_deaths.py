@@ -61,7 +61,7 @@ def test_pages_sent_while_all_workers_are_dead_are_lost_and_stored_later(tmp_pat
         for number in list(desk.lost):
             await desk.send(number, answer(number))
         await desk.checkpoint()
-        await indexer.finish_shards()
+        await indexer.merge_indexes()
         await indexer.close()
         return desk
 
@@ -92,7 +92,7 @@ def test_robots_txt_is_archived_though_its_worker_dies(tmp_path: Path) -> None:
         kill_all(indexer)
         await desk.checkpoint()
         await desk.checkpoint()
-        await indexer.finish_shards()
+        await indexer.merge_indexes()
         await indexer.close()
 
     asyncio.run(crawl())

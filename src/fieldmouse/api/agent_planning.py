@@ -19,7 +19,7 @@ import msgspec
 
 from fieldmouse import __version__
 from fieldmouse.api import crawl_plan
-from fieldmouse.api.crawl_plan import Plan, check_settings
+from fieldmouse.api.crawl_plan import CrawlPlan, check_settings
 from fieldmouse.cluster.client.identity import is_agent_directory, read_original_identity
 from fieldmouse.cluster.client.session import list_crawls_on, open_coordinator, read_crawl_spec
 from fieldmouse.cluster.coordinator import Coordinator, CrawlSpec
@@ -53,7 +53,7 @@ def plan_agent(
     seeds: Iterable[str] = (),
     config: Path | None = None,
     on_waiting: _Report = lambda _: None,
-) -> Plan:
+) -> CrawlPlan:
     """Plan a new or returning agent in `directory` for the crawl of that name.
 
     Without seeds it waits for the crawl to appear. A returning agent also waits for its coordinator,
@@ -88,7 +88,7 @@ def plan_agent(
     check_settings(settings, directory)
     wanted = tuple(crawl_plan.parse_seeds(spec.seeds))
     seed = spec.key_seed
-    plan = Plan(
+    plan = CrawlPlan(
         directory, settings, wanted, new=not known, coordinators=tuple(coordinators), crawl=crawl, key_seed=seed
     )
     if known:

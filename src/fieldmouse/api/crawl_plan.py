@@ -24,7 +24,7 @@ from fieldmouse import url
 from fieldmouse.cluster.client.identity import UNJOINED_IDENTITY
 from fieldmouse.config import old_spellings, settings_file
 from fieldmouse.config.factories import plugins_of
-from fieldmouse.config.sections import LIVE_POLICIES, RefreshOptions
+from fieldmouse.config.sections import LIVE_POLICIES, RefreshRequest
 from fieldmouse.config.settings_file import Settings
 from fieldmouse.config.values import SEEDS
 from fieldmouse.errors import CrawlExists, DamagedFile, StoppedImmediately, UsageError, shell_quoted, storage_errors
@@ -168,7 +168,7 @@ def _end_of_list(text: str, start: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class CrawlPlan:
     """A crawl to be run: its directory, settings and seeds."""
 
     directory: Path
@@ -176,7 +176,7 @@ class Plan:
     seeds: tuple[Url, ...]  # all seeds; those seen before are not visited again
     new: bool  # the directory does not exist yet
     new_seeds: tuple[Url, ...] = ()  # seeds that are new to the crawl
-    refresh_order: RefreshOptions | None = None  # poll known pages, whatever the settings say
+    refresh_order: RefreshRequest | None = None  # poll known pages, whatever the settings say
     lifted_limits: tuple[str, ...] = ()  # limits that were reached and no longer hold: pages, time
     coordinators: tuple[str, ...] = ()  # URLs of the coordinator; empty without a cluster
     crawl: str = ""  # name of the crawl on the coordinator
@@ -219,7 +219,7 @@ class Plan:
 
 def plan(
     directory: Path, words: Mapping[str, object], changes: Mapping[str, object], seeds: Iterable[str] = ()
-) -> Plan:
+) -> CrawlPlan:
     """Plan to resume the crawl in `directory` if there is one, otherwise a new crawl."""
     make = plan_to_resume if (directory / "crawl.json").exists() else plan_new
     return make(directory, words, changes, seeds)
@@ -231,7 +231,7 @@ def plan_new(
     changes: Mapping[str, object],
     seeds: Iterable[str] = (),
     config: Path | None = None,
-) -> Plan:
+) -> CrawlPlan:
     """Plan a new crawl; settings start from those of `config`. Raises `CrawlExists` if there is a crawl."""
     if (directory / "crawl.json").exists():
         raise CrawlExists(directory)
@@ -249,12 +249,12 @@ def plan_new(
     settings = settings.override({"crawl.seeds": wanted})
     check_settings(settings, directory)
     CrawlDir.check_can_create(directory)
-    return Plan(directory, settings, wanted, new=True)
+    return CrawlPlan(directory, settings, wanted, new=True)
 
 
 def plan_to_resume(
     directory: Path, words: Mapping[str, object], changes: Mapping[str, object], seeds: Iterable[str] = ()
-) -> Plan:
+) -> CrawlPlan:
     """Plan to resume a crawl. Changed settings hold for this run; new seeds stay.
 
     A limit that was reached no longer holds: without a new one the crawl runs to its end.
@@ -289,7 +289,7 @@ def plan_to_resume(
     settings = settings.override({"crawl.seeds": wanted})
     check_settings(settings, directory)
     added = tuple(seed for seed in wanted if seed not in set(old_seeds))
-    return Plan(directory, settings, wanted, new=False, new_seeds=added, lifted_limits=tuple(lifted))
+    return CrawlPlan(directory, settings, wanted, new=False, new_seeds=added, lifted_limits=tuple(lifted))
 
 
 def check_settings(settings: Settings, directory: Path) -> None:
@@ -315,7 +315,7 @@ def check_settings(settings: Settings, directory: Path) -> None:
 
 
 def run_plan(
-    plan: Plan,
+    plan: CrawlPlan,
     *,
     runner: Callable[[Coroutine[Any, Any, Summary]], Summary] = asyncio.run,
     on_reading: Callable[[LiveStats], None] | None = None,
@@ -350,7 +350,7 @@ def run_plan(
     return summary
 
 
-def _join_request_of(plan: Plan) -> JoinRequest | None:
+def _join_request_of(plan: CrawlPlan) -> JoinRequest | None:
     if not plan.coordinators:
         return None
     from fieldmouse.cluster.client.session import open_coordinator

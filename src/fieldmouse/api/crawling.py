@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, overload
 
 from fieldmouse.api import crawl_plan
-from fieldmouse.api.crawl_plan import Plan, plan
+from fieldmouse.api.crawl_plan import CrawlPlan, plan
 from fieldmouse.api.page_stream import BackgroundRun
 from fieldmouse.config.old_spellings import accept_old_arguments
 from fieldmouse.errors import FieldmouseError, UsageError
@@ -140,7 +140,7 @@ class Crawl:
         self._run = pages.run
         return pages
 
-    def _make_plan(self) -> Plan:
+    def _make_plan(self) -> CrawlPlan:
         if self._run is not None and self._run.stopping:
             raise UsageError(
                 f"the crawl in `{self._path}` was left and is still stopping",

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from fieldmouse.api.crawl_plan import Plan
+from fieldmouse.api.crawl_plan import CrawlPlan
 from fieldmouse.api.page_stream import BackgroundRun, DeliveryProgress, call_in_loop
 from fieldmouse.reader.crawl_reader import CrawlReader
 from fieldmouse.reader.page import StoredPage
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 class BasePageIterator:
     """A run whose pages are consumed: the common part of both iterators."""
 
-    def __init__(self, plan: Plan):
+    def __init__(self, plan: CrawlPlan):
         self._directory = plan.directory
         self._stream = DeliveryProgress()
         self._seen = 0  # checkpoints
@@ -112,7 +112,7 @@ class SyncPageIterator(BasePageIterator):
 class AsyncPageIterator(BasePageIterator):
     """Iterator for `async for`. Leaving the loop asks the crawl to stop; `async with` also waits for that."""
 
-    def __init__(self, plan: Plan):
+    def __init__(self, plan: CrawlPlan):
         super().__init__(plan)
         self._news = asyncio.Event()
         self._stream.add_listener(call_in_loop(asyncio.get_running_loop(), self._news.set))

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from fieldmouse.api.crawl_plan import Plan, run_plan
+from fieldmouse.api.crawl_plan import CrawlPlan, run_plan
 from fieldmouse.errors import FieldmouseError
 from fieldmouse.storage.checkpoint import Checkpoint, Sealed
 from fieldmouse.storage.directory import CrawlDir
@@ -154,7 +154,7 @@ class DeliveryCheckpointPart:
 class BackgroundRun:
     """One run, started by the constructor. `stream` delivers its pages; without it they stay undelivered."""
 
-    def __init__(self, plan: Plan, stream: DeliveryProgress | None = None):
+    def __init__(self, plan: CrawlPlan, stream: DeliveryProgress | None = None):
         self._plan, self._stream = plan, stream or DeliveryProgress()
         if stream is None:
             self._stream.stop_delivery()

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from fieldmouse.api.crawl_plan import Plan, plan_to_resume
+from fieldmouse.api.crawl_plan import CrawlPlan, plan_to_resume
 from fieldmouse.api.page_stream import BackgroundRun
 from fieldmouse.config.old_spellings import accept_old_arguments
-from fieldmouse.config.sections import RefreshOptions
+from fieldmouse.config.sections import RefreshRequest
 from fieldmouse.errors import UsageError, shell_quoted
 from fieldmouse.storage.checkpoint import read_checkpoint, sealed_counters
 from fieldmouse.storage.directory import CrawlDir
@@ -19,7 +19,7 @@ from fieldmouse.types.stats import Summary
 
 def plan_to_refresh(
     directory: Path, words: Mapping[str, object], changes: Mapping[str, object], *, once: bool, rest: bool
-) -> Plan:
+) -> CrawlPlan:
     """Plan polls of a crawl that has pages. Its own limits do not hold for them; `time` among the words does.
 
     `rest` also fetches the URLs that still wait.
@@ -39,7 +39,7 @@ def plan_to_refresh(
         )
     words = {**words, "pages": 0, "time": words["time"] if timed else "0s"}
     plan = plan_to_resume(directory, words, changes)
-    return replace(plan, refresh_order=RefreshOptions(once, hold_waiting=not rest, refresh_only=True))
+    return replace(plan, refresh_order=RefreshRequest(once, hold_waiting=not rest, refresh_only=True))
 
 
 @accept_old_arguments

@@ -188,7 +188,7 @@ class LiveLine:
             self._live.stop()
 
 
-class ProgressBars:
+class TaskProgressBars:
     """Progress bars, one per running task and one for all; only on a terminal."""
 
     def __init__(self, total: int):

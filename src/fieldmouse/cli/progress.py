@@ -7,7 +7,7 @@ from pathlib import Path
 
 from fieldmouse.cli import console
 from fieldmouse.cluster.client.identity import resume_command
-from fieldmouse.config.sections import RefreshOptions
+from fieldmouse.config.sections import RefreshRequest
 from fieldmouse.config.settings_file import Settings
 from fieldmouse.errors import shell_quoted
 from fieldmouse.formatting import format_count
@@ -103,7 +103,7 @@ def budget_text(seconds: float | None) -> str:
     return "no rate limit" if seconds is None else console.format_rate(1 / seconds)
 
 
-def first_line(settings: Settings, directory: str, order: RefreshOptions | None) -> str:
+def first_line(settings: Settings, directory: str, order: RefreshRequest | None) -> str:
     """First line of output: the task, the directory and the user agent."""
     agent = settings.crawl.user_agent
     if order is None:
@@ -112,7 +112,7 @@ def first_line(settings: Settings, directory: str, order: RefreshOptions | None)
     return f"refreshing `{directory}` as {agent}: {how}, {budget_text(settings.refresh.budget)}"
 
 
-def print_summary(summary: Summary, settings: Settings, directory: str, order: RefreshOptions | None = None) -> None:
+def print_summary(summary: Summary, settings: Settings, directory: str, order: RefreshRequest | None = None) -> None:
     """Print the summary of a crawl and a hint for the next command."""
     count = console.format_number
     if summary.refreshed is not None:

@@ -66,7 +66,7 @@ def newer_format_error(label: str, format: int, made_by: str) -> CoordinatorErro
 
 
 @dataclass(frozen=True, slots=True)
-class HeartbeatMark:
+class HeartbeatId:
     """A heartbeat of one start of an agent. Every coordinator knows the one of the agent ""."""
 
     agent: str = ""
@@ -75,7 +75,7 @@ class HeartbeatMark:
 
 
 #: Known to every coordinator.
-ANY_HEARTBEAT = HeartbeatMark()
+ANY_HEARTBEAT = HeartbeatId()
 
 #: Kind of outcome that counts against the limit.
 PAGE_KIND = "page"
@@ -119,7 +119,7 @@ def compute_reservation(ask: ReservationRequest, *, booked: int, others: int, ag
 
 
 @dataclass(frozen=True, slots=True)
-class RequeueBatch:
+class RetryBatch:
     """Failed outcomes of one host that an agent retries: keys with rows, and the kind of each outcome."""
 
     host: Host
@@ -330,7 +330,7 @@ class HeartbeatRequest:
     lease_seconds: float  # seconds for which the agent keeps its leases
     list_after: str = ""  # list the agents after this one by name, starting over at the end, if there are many
     number: int = 0  # grows with each heartbeat of an agent; 0 for none
-    since: HeartbeatMark = ANY_HEARTBEAT
+    since: HeartbeatId = ANY_HEARTBEAT
     known_scope_pages: int = 0  # number of scope pages that the agent already has
 
 
@@ -374,13 +374,13 @@ class Coordinator(Protocol):
     async def is_active(self, name: AgentId) -> bool:
         """Whether this start of an agent was never fenced: its late acknowledgements still count."""
 
-    async def check_heartbeat_known(self, since: HeartbeatMark) -> None:
+    async def check_heartbeat_known(self, since: HeartbeatId) -> None:
         """Raise `CoordinatorDataLost` if the heartbeat is unknown: the server has an old copy of its data."""
 
     async def heartbeat(self, name: AgentId, beat: HeartbeatRequest) -> HeartbeatReply:
         """Send a heartbeat: `name` keeps its leases. Overdue agents are fenced."""
 
-    async def add_scope_pages(self, urls: Sequence[Url]) -> None:
+    async def widen_scope(self, urls: Sequence[Url]) -> None:
         """Add pages that seeds redirect to: all agents take them into their scope.
 
         They are published before their outcomes are acknowledged. So an agent that sees that no URL waits
@@ -443,7 +443,7 @@ class Coordinator(Protocol):
         before are not rejected.
         """
 
-    async def retry_failed(self, name: AgentId, taken: RequeueBatch) -> int:
+    async def retry_failed(self, name: AgentId, taken: RetryBatch) -> int:
         """Let these URLs wait again; returns their number. 0 if this part was received before."""
 
     async def reserve_pages(self, name: AgentId, ask: ReservationRequest) -> int:
@@ -521,7 +521,7 @@ class HostOutcomes:
 class CrawlRebuilder(Protocol):
     """Coordinator of a crawl that is not visible yet."""
 
-    async def clear_stale_copy(self, key_seed: int, since: Sequence[HeartbeatMark]) -> bool:
+    async def clear_stale_copy(self, key_seed: int, since: Sequence[HeartbeatId]) -> bool:
         """Clear a crawl that is an old copy: it does not know one of these heartbeats. Returns whether it
         did.
 

@@ -375,7 +375,7 @@ class CostSection(Section, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class RefreshOptions:
+class RefreshRequest:
     """Order to poll known pages, whatever `refresh.on` is."""
 
     once: bool = False  # end when every known page was polled once and all new URLs are fetched

@@ -370,6 +370,6 @@ class IndexingStage:
         settled, rows = self.in_flight.settle_durable(batches)
         for row in rows:
             self.outcomes.append(row)
-        self.scope.settle_seeds(rows)
+        self.scope.update_unsettled_seeds(rows)
         self.frontier.mark_done(settled)
         self.in_flight.tally.set_seconds(seconds)

@@ -23,7 +23,7 @@ from fieldmouse.aio import WakeUp
 from fieldmouse.backpressure import Backpressure
 from fieldmouse.clock import Clock, WallClock
 from fieldmouse.config.factories import WorkerConfig, noise_of, plugins_of, scope_of, seeds_of, site_limits_of, traps_of
-from fieldmouse.config.sections import RefreshOptions
+from fieldmouse.config.sections import RefreshRequest
 from fieldmouse.config.settings_file import Settings
 from fieldmouse.control.governor import build_governor, initial_rule
 from fieldmouse.control.page_trace import PageTrace, TraceFile
@@ -32,7 +32,7 @@ from fieldmouse.crawler.crawler import Crawler, PageConsumer, Stages, StatsListe
 from fieldmouse.crawler.growing_scope import CrawlScope
 from fieldmouse.crawler.in_flight import InFlightTable, VisitRunner
 from fieldmouse.crawler.refresh_state import RefreshState, saved_refresh_state, state_for_run
-from fieldmouse.crawler.stats import CpuDemand, LoadMeter
+from fieldmouse.crawler.stats import CpuUtilisation, LoadMeter
 from fieldmouse.crawler.stop_conditions import CrawlLimits, FailureLatch, StopRequest
 from fieldmouse.fetch.outage import OutageDetector
 from fieldmouse.fetch.politeness_gate import FetchServices, PolitenessGate
@@ -314,7 +314,7 @@ def build_crawl(
     obsolescence: PageLifetime | None = None,
     parts: Sequence[OpenDurable] = (),
     audience: PageConsumer | None = None,
-    order: RefreshOptions | None = None,
+    order: RefreshRequest | None = None,
     joining: JoinRequest | None = None,
 ) -> CrawlParts:
     """Open every stage at the last checkpoint and connect them; if one fails, those before it are closed.
@@ -325,7 +325,7 @@ def build_crawl(
     polled if `order` or the settings say so.
     """
     opened, real, clock = ResourceStack(), clock is None, clock or WallClock()
-    order = order or (RefreshOptions() if settings.refresh.on else None)
+    order = order or (RefreshRequest() if settings.refresh.on else None)
     with opened.closed_on_error():
         home.check_regular_files()
         journal, last = open_journal(home)
@@ -470,7 +470,7 @@ def build_crawl(
             opened.close_later(governor)
         load = None
         if network is not None:
-            cpu = CpuDemand(lambda: indexing.indexer.pids) if real else None
+            cpu = CpuUtilisation(lambda: indexing.indexer.pids) if real else None
             load = LoadMeter(meter, lambda: trace.gauge.served, MAX_OUTSTANDING_PAGES * shards, cpu=cpu)
         stages = Stages(
             home=home,

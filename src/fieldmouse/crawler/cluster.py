@@ -32,7 +32,7 @@ from fieldmouse.cluster.client.pending import (
     seconds_since_boot,
 )
 from fieldmouse.cluster.client.placement import (
-    ClusterSecondOpinion,
+    HostFailover,
     HostPayloadCodec,
     HostPlacement,
     KnownAgents,
@@ -216,7 +216,7 @@ class ClusterStage:
         seed, cluster, limits = home.identity.key_seed, settings.cluster, site_limits_of(settings)
         rng = np.random.default_rng()
         self._placement = HostPlacement(balancer.find_balancer(cluster.policy)(rng))
-        self.other_agents = ClusterSecondOpinion(clock, rng, socket.gethostname())
+        self.other_agents = HostFailover(clock, rng, socket.gethostname())
         self._lease = AgentLease(cluster.lease, joining.now)
         self._outcomes = OutcomeKindLookup(home, last)
         self._calls = PendingCalls(
@@ -379,7 +379,7 @@ class ClusterStage:
             due = self.frontier.ready_host_count(now) - max(0, robots - self._meter.active_visits)
             self._priced_at = now
             self._backlog = self._placement.reported_backlog(due, robots, self._meter.backlog_seconds)
-            self._price = self._placement.reported_price()
+            self._price = self._placement.price_to_report()
         return msgspec.msgpack.encode(
             AgentReport(
                 self._backlog,

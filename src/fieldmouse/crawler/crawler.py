@@ -53,7 +53,7 @@ class PageConsumer(Protocol):
         """Whether it can continue as soon as there is another checkpoint."""
 
 
-class CombinedConsumer:
+class CombinedConsumerStatus:
     """Several consumers as one: none may be behind, and all must be content."""
 
     def __init__(self, *audiences: PageConsumer):
@@ -204,7 +204,7 @@ class Crawler:
         if self._audience is not None:
             await wait_for_consumer(self._audience, self.checkpoint, self._clock, every=self._limits.checkpoint_every)
         await self.checkpoint(clean=True)
-        await self._indexer.finish_shards()
+        await self._indexer.merge_indexes()
         self._publish_reading()
         return self._make_summary()
 

@@ -170,7 +170,7 @@ class CrawlScope(Durable):
             log.info("seed %s redirects to %s: %s is in scope", seed, link.url, what)
         return released
 
-    def settle_seeds(self, rows: Iterable[bytes]) -> None:
+    def update_unsettled_seeds(self, rows: Iterable[bytes]) -> None:
         """Handle outcomes that are durable from the next checkpoint on."""
         if self._unsettled:
             self._follow_seed_redirects(map(_row, rows))

@@ -22,7 +22,7 @@ import numpy as np
 from fieldmouse.aio import DaemonExecutor
 from fieldmouse.archive.warc_reader import TornMember, read_members, read_record, response_in_record
 from fieldmouse.clock import Clock, WallClock
-from fieldmouse.config.sections import RefreshOptions
+from fieldmouse.config.sections import RefreshRequest
 from fieldmouse.config.settings_file import Settings
 from fieldmouse.crawler.refresh_state import RefreshState
 from fieldmouse.errors import DamagedFile
@@ -55,7 +55,7 @@ class Poller(Durable):
 
     def __init__(
         self,
-        order: RefreshOptions,
+        order: RefreshRequest,
         state: RefreshState,
         *,
         ledger: PageTable,
@@ -166,7 +166,10 @@ class Poller(Durable):
 
     def end_round_early(self, now: float) -> None:
         """End the round without the pages of resting hosts. Their polls stay in the frontier."""
-        self.postponed_pages, self.resting_hosts = (self._scheduler.remaining_pages, self._frontier.resting_hosts(now))
+        self.postponed_pages, self.resting_hosts = (
+            self._scheduler.remaining_pages,
+            self._frontier.hosts_in_backoff(now),
+        )
         self._over = True
 
     @property

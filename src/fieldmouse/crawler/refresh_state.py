@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import msgspec
 
-from fieldmouse.config.sections import RefreshOptions
+from fieldmouse.config.sections import RefreshRequest
 from fieldmouse.storage.checkpoint import Checkpoint, sealed_outcome_bytes
 from fieldmouse.storage.page_changes import REFRESH_PART
 
@@ -44,7 +44,7 @@ def saved_refresh_state(last: Checkpoint | None) -> RefreshState:
     )
 
 
-def state_for_run(last: Checkpoint | None, order: RefreshOptions, now: float) -> RefreshState:
+def state_for_run(last: Checkpoint | None, order: RefreshRequest, now: float) -> RefreshState:
     """State with which a run of `order` starts."""
     state = saved_refresh_state(last)
     alone = state.reach == sealed_outcome_bytes(last)

@@ -104,7 +104,7 @@ class RetryFailed:
             # Most rows are pages: searching for the reason is much cheaper than decoding.
             if polled or any(mark in record for mark in marks):
                 row = _decode(record)
-                if row.kind is OutcomeKind.WITHDRAWN or (row.polled and row.is_latest):
+                if row.kind is OutcomeKind.WITHDRAWN or (row.polled and row.supersedes_earlier):
                     rows.pop(row.url, None)
                 elif row.polled:
                     continue

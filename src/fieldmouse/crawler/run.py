@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from fieldmouse.clock import WallClock
-from fieldmouse.config.sections import RefreshOptions
+from fieldmouse.config.sections import RefreshRequest
 from fieldmouse.config.settings_file import Settings
 from fieldmouse.crawler.builder import CrawlParts, OpenDurable, build_crawl
-from fieldmouse.crawler.crawler import CombinedConsumer, PageConsumer, StatsListener
+from fieldmouse.crawler.crawler import CombinedConsumerStatus, PageConsumer, StatsListener
 from fieldmouse.crawler.retry_failed import RetryFailed
 from fieldmouse.errors import StoppedImmediately
 from fieldmouse.storage.checkpoint import Durable, read_checkpoint
@@ -50,7 +50,7 @@ class CrawlRun:
         retry_failed: RetryFailed | None = None,
         parts: Sequence[OpenDurable] = (),
         audience: PageConsumer | None = None,
-        order: RefreshOptions | None = None,
+        order: RefreshRequest | None = None,
         joining: JoinRequest | None = None,
     ):
         self._home, self._settings, self._seeds = home, settings, seeds
@@ -83,7 +83,7 @@ class CrawlRun:
             self._settings,
             self._listeners,
             parts=parts,
-            audience=CombinedConsumer(*consumers) if consumers else None,
+            audience=CombinedConsumerStatus(*consumers) if consumers else None,
             order=self._order,
             joining=self._joining,
         )

@@ -28,7 +28,7 @@ from fieldmouse.backpressure import Backpressure
 from fieldmouse.control.page_trace import BufferGauge
 from fieldmouse.crawler.in_flight import InFlightTable
 from fieldmouse.frontier.protocol import CrawlFrontier
-from fieldmouse.policy.scope import DropReason
+from fieldmouse.policy.scope import ExceededLimit
 from fieldmouse.storage.checkpoint import CrawlCounters, PollCounters
 from fieldmouse.types.reason import OutcomeKind, StoppedBy
 from fieldmouse.types.stats import ClusterSummary, LiveStats, RefreshSummary, Summary
@@ -67,7 +67,7 @@ def live_stats(
         gone=tally.polled.gone,
         polling=frontier.waiting_polls - desk.undurable_polls,
         next_at=next_at,
-        resting=len(frontier.resting_hosts(now)) if next_at else 0,
+        resting=len(frontier.hosts_in_backoff(now)) if next_at else 0,
     )
 
 
@@ -159,7 +159,7 @@ def make_summary(
 
 def count_dropped_links(tally: CrawlCounters, frontier: CrawlFrontier) -> dict[str, int]:
     """Links found but not accepted, by the setting that limits them; repeated finds count again."""
-    left_out = {DropReason.LINKS.value: tally.left_out} if tally.left_out else {}
+    left_out = {ExceededLimit.LINKS.value: tally.left_out} if tally.left_out else {}
     return left_out | dict(sorted(frontier.dropped_links.items()))
 
 
@@ -174,7 +174,7 @@ _MEMORY = 5.0  # seconds over which load and rates are averaged
 Pids = Callable[[], Sequence[int]]
 
 
-class CpuDemand:
+class CpuUtilisation:
     """CPU time that this thread and some processes used or waited for, as a share of the time that passed."""
 
     def __init__(self, workers: Pids, now: Callable[[], float] = time.monotonic, proc: Path = Path("/proc")):
@@ -207,7 +207,7 @@ class CpuDemand:
 class LoadMeter:
     """Keeps `load` and `backlog_seconds` of `Backpressure` current; call `update` several times a second."""
 
-    def __init__(self, meter: Backpressure, served: Callable[[], int], window: int, cpu: CpuDemand | None):
+    def __init__(self, meter: Backpressure, served: Callable[[], int], window: int, cpu: CpuUtilisation | None):
         """`served` counts the pages that worker processes have finished, from any start.
 
         `window` is the number of pages that all of them may hold; `cpu` is None in virtual time.

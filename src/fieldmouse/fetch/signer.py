@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from fieldmouse.errors import UsageError
-from fieldmouse.http.client import RequestHeaderLines
+from fieldmouse.http.client import SentAndStoredHeaders
 from fieldmouse.plugins.page import OutgoingRequest
 from fieldmouse.plugins.runner import (
     InvalidPluginResult,
@@ -46,7 +46,7 @@ class RequestAuth:
         self._taken = OURS | {name.lower() for name in taken}
         self._threads, self._gossip = ThreadedPluginCaller(name, patience), PluginWarnings()
 
-    async def __call__(self, link: Request, host: Host) -> RequestHeaderLines | str | None:
+    async def __call__(self, link: Request, host: Host) -> SentAndStoredHeaders | str | None:
         """Header lines for this request, None without any, or the reason the request cannot be made."""
         if host not in self._hosts:
             return None
@@ -61,7 +61,7 @@ class RequestAuth:
         self._gossip.warn(f"{reason}, on {link.url[:200]}")
         return reason
 
-    def _validated_headers(self, answer: object) -> RequestHeaderLines | None:
+    def _validated_headers(self, answer: object) -> SentAndStoredHeaders | None:
         if answer is None:
             return None
         if not isinstance(answer, Mapping):
@@ -72,7 +72,7 @@ class RequestAuth:
                 raise InvalidPluginResult("gave a header that is no text")
             self._check_header(name, value)
             headers[name] = value
-        result = RequestHeaderLines.encode(headers, headers if self._keep else dict.fromkeys(headers, BLANK))
+        result = SentAndStoredHeaders.encode(headers, headers if self._keep else dict.fromkeys(headers, BLANK))
         if len(result.sent) > MAX_HEADER_CHARS:
             raise InvalidPluginResult(f"gave headers of more than {MAX_HEADER_CHARS} characters")
         return result if headers else None

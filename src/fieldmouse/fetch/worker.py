@@ -24,7 +24,7 @@ from fieldmouse.fetch.outage import FailureAttribution, OtherAgentsOpinion, Outa
 from fieldmouse.fetch.politeness_gate import FetchServices
 from fieldmouse.fetch.responses import describe_failure, describe_requested_wait, outcome_of
 from fieldmouse.fetch.robotstxt_loader import RobotsTxtLoader
-from fieldmouse.http.dns import ForbiddenAddress, FoundAddress, NoAddress
+from fieldmouse.http.dns import ForbiddenLookup, FoundAddress, NoAddress
 from fieldmouse.policy.local_outage import FailureCause, cause_of
 from fieldmouse.policy.network_overrides import is_address
 from fieldmouse.policy.politeness import Politeness
@@ -225,9 +225,9 @@ class FetchWorker:
         return after
 
     async def _state_if_unresolved(
-        self, host: Host, state: HostState, lookup: ForbiddenAddress | NoAddress
+        self, host: Host, state: HostState, lookup: ForbiddenLookup | NoAddress
     ) -> HostState:
-        if isinstance(lookup, ForbiddenAddress):
+        if isinstance(lookup, ForbiddenLookup):
             detail = f"{lookup.address} is {lookup.reason}"
             verdict = msgspec.structs.replace(state, verdict=OutcomeReason.PRIVATE_ADDRESS, detail=detail)
             if is_address(hostname_of(host)):
@@ -337,11 +337,11 @@ class FetchPool:
             if visit is None:
                 self._schedule_wake()
                 return
-            task = asyncio.get_running_loop().create_task(self._make_visits(visit))
+            task = asyncio.get_running_loop().create_task(self._visit_loop(visit))
             self._roster.add(task)
             task.add_done_callback(self._worker_returned)
 
-    async def _make_visits(self, visit: HostVisit | None) -> None:
+    async def _visit_loop(self, visit: HostVisit | None) -> None:
         while visit is not None:
             self._give_back(visit, await self._run(visit))
             # A visit may have run without awaiting anything; give other tasks a turn.

@@ -7,7 +7,7 @@ until a fetch worker has nothing to do. Then they are sorted and looked up toget
 among the keys in memory (`KeyTable`) and in sorted files (`SortedRun`). A link whose hash
 is known ends here. An unknown one comes out, exactly once.
 
-It joins the **ready queue** (`ReadyQueue`), where links wait in the order in which they were
+It joins the **ready queue** (`SievedUrlQueue`), where links wait in the order in which they were
 first seen. The **distributor** draws from this queue when the front is narrower than it
 should be, and asks the policy whether `example.org` already has something online.
 If not, the link goes online. Otherwise it waits in its host's own queue, in the

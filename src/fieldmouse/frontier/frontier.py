@@ -330,7 +330,7 @@ class Frontier(CrawlFrontier):
     def dropped_links(self) -> dict[str, int]:
         return self._parts.sites.dropped
 
-    def resting_hosts(self, now: float) -> list[RestingHost]:
+    def hosts_in_backoff(self, now: float) -> list[RestingHost]:
         rests = []
         for host in self._workbench.waiting_hosts():
             state = self._hosts.get(host)
@@ -343,4 +343,4 @@ class Frontier(CrawlFrontier):
         ready_at = self.ready_at()
         if ready_at is None or ready_at <= now + patience or self._out or self._backlog_size():
             return False
-        return len(self.resting_hosts(now)) == len(self._workbench.waiting_hosts())
+        return len(self.hosts_in_backoff(now)) == len(self._workbench.waiting_hosts())

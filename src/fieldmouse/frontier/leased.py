@@ -21,7 +21,7 @@ import numpy as np
 
 from fieldmouse.clock import Clock
 from fieldmouse.frontier.host_leases import HostLeases, LeasedPolls
-from fieldmouse.frontier.protocol import CrawlFrontier, LeaseSource, SettledUrl
+from fieldmouse.frontier.protocol import CrawlFrontier, HostLeaseSource, SettledUrl
 from fieldmouse.frontier.state import FrontierParts, FrontierState
 from fieldmouse.frontier.workbench import Workbench, polls_by_host
 from fieldmouse.policy.front_size import FrontSizeRule
@@ -93,7 +93,7 @@ class LeasedFrontier(CrawlFrontier):
         self,
         parts: FrontierParts,
         *,
-        lease_source: LeaseSource,
+        lease_source: HostLeaseSource,
         clock: Clock,
         rule: FrontSizeRule,
         key_seed: int,

@@ -158,7 +158,7 @@ class CrawlFrontier(ABC):
     def ready_host_count(self, now: float) -> int:
         return self._workbench.ready_host_count(now)
 
-    def resting_hosts(self, now: float) -> list[RestingHost]:
+    def hosts_in_backoff(self, now: float) -> list[RestingHost]:
         """Hosts with URLs online that rest after a failure, ordered by the end of the rest."""
         return []
 
@@ -177,7 +177,7 @@ class SettledUrl(NamedTuple):
     kind: str  # kind of its outcome
 
 
-class LeaseSource(Protocol):
+class HostLeaseSource(Protocol):
     """Source of host leases for a `LeasedFrontier`."""
 
     @property

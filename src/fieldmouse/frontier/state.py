@@ -21,7 +21,7 @@ import msgspec
 from fieldmouse.errors import UsageError
 from fieldmouse.frontier.hosts.host_table import HostTable, HostTableState
 from fieldmouse.frontier.hosts.site_limits import SitesState, SiteTable
-from fieldmouse.frontier.queues.ready_urls import ReadyQueue, ReadyState
+from fieldmouse.frontier.queues.ready_urls import ReadyState, SievedUrlQueue
 from fieldmouse.frontier.queues.virtualizer import Virtualizer, VirtualizerState
 from fieldmouse.frontier.seen.sieve import DiskSieve, SieveState
 from fieldmouse.policy.scope import SiteLimits
@@ -160,13 +160,15 @@ class FrontierParts:
 
     directory: Path
     sieve: DiskSieve[Request]
-    ready: ReadyQueue
+    ready: SievedUrlQueue
     queues: Virtualizer
     front: TicketLog
     hosts: HostTable
     sites: SiteTable
 
-    def __iter__(self) -> Iterator[DiskSieve[Request] | ReadyQueue | Virtualizer | TicketLog | HostTable | SiteTable]:
+    def __iter__(
+        self,
+    ) -> Iterator[DiskSieve[Request] | SievedUrlQueue | Virtualizer | TicketLog | HostTable | SiteTable]:
         return iter((self.sieve, self.ready, self.queues, self.front, self.hosts, self.sites))
 
     @property
@@ -206,7 +208,7 @@ def open_frontier_parts(
         enter = opened.enter_context
         sieve: DiskSieve[Request] = DiskSieve(directory, state.sieve if state else None, run_size=run_size)
         enter(closing(sieve))
-        ready = enter(closing(ReadyQueue(directory, state.ready if state else None)))
+        ready = enter(closing(SievedUrlQueue(directory, state.ready if state else None)))
         front = enter(closing(TicketLog(directory, state.front if state else None)))
         hosts = enter(closing(HostTable(directory, state.hosts if state else None, resumed_delay, now, key_seed)))
         queues = enter(closing(Virtualizer(directory, state.queues if state else None, hosts)))

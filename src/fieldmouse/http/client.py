@@ -45,14 +45,14 @@ from fieldmouse.url import Host, hostname_of, path_of, port_of
 
 
 @dataclass(frozen=True, slots=True)
-class RequestHeaderLines:
+class SentAndStoredHeaders:
     """Header lines as sent, and as stored in the archive."""
 
     sent: bytes
     stored: bytes
 
     @classmethod
-    def encode(cls, headers: Mapping[str, str], shown: Mapping[str, str]) -> RequestHeaderLines:
+    def encode(cls, headers: Mapping[str, str], shown: Mapping[str, str]) -> SentAndStoredHeaders:
         """Encode `headers` to send and `shown` for the archive; characters outside latin-1 become `?`."""
         return cls(_encode_header_lines(headers), _encode_header_lines(shown))
 
@@ -62,7 +62,7 @@ def _encode_header_lines(headers: Mapping[str, str]) -> bytes:
 
 
 #: Signs a request to a host: returns header lines, None for none, or the reason not to send it.
-RequestSigner = Callable[[Request, Host], Awaitable[RequestHeaderLines | str | None]]
+RequestSigner = Callable[[Request, Host], Awaitable[SentAndStoredHeaders | str | None]]
 
 
 ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
@@ -127,7 +127,7 @@ class HttpFetcher:
             return Failed(link, OutcomeReason.NOT_SIGNED, self._clock.now(), signature)
         lines = self._common_headers
         if signature is not None:
-            lines = RequestHeaderLines(signature.sent + lines.sent, signature.stored + lines.stored)
+            lines = SentAndStoredHeaders(signature.sent + lines.sent, signature.stored + lines.stored)
         answer = await self._fetch_reusing_connection(
             link, host, address, self._encode_request(link, host, lines.sent), limit
         )
@@ -302,7 +302,7 @@ def _header_line(name: str, value: str) -> str:
     return f"{name}: {value}\r\n" if value and value.isprintable() else ""
 
 
-def _build_headers(user_agent: str, contact: str, extra: Mapping[str, str], *, keep: bool) -> RequestHeaderLines:
+def _build_headers(user_agent: str, contact: str, extra: Mapping[str, str], *, keep: bool) -> SentAndStoredHeaders:
     """Return the header lines of every request."""
     headers = {
         "User-Agent": user_agent,
@@ -319,4 +319,4 @@ def _build_headers(user_agent: str, contact: str, extra: Mapping[str, str], *, k
     if not user_agent.isprintable():
         raise UsageError("the user agent must be one line of text")
     sendable = {name: value for name, value in headers.items() if value and value.isprintable()}
-    return RequestHeaderLines.encode(sendable, sendable if keep else redact_headers(sendable))
+    return SentAndStoredHeaders.encode(sendable, sendable if keep else redact_headers(sendable))

@@ -166,7 +166,7 @@ class FoundAddress(msgspec.Struct, frozen=True):
     expires_at: float
 
 
-class ForbiddenAddress(msgspec.Struct, frozen=True):
+class ForbiddenLookup(msgspec.Struct, frozen=True):
     """The name resolves only to forbidden addresses."""
 
     address: str
@@ -215,7 +215,7 @@ class Resolver:
         self._queries: dict[str, asyncio.Task[CachedAddresses]] = {}
         self.answered_at = float("-inf")  # time of the last DNS answer with an address
 
-    async def lookup(self, name: str, *, fresh: bool = False) -> FoundAddress | ForbiddenAddress | NoAddress:
+    async def lookup(self, name: str, *, fresh: bool = False) -> FoundAddress | ForbiddenLookup | NoAddress:
         """Return the address at which to visit `name`; if `fresh`, the cache is skipped."""
         resolved = await self.resolve_addresses(name, fresh=fresh)
         expires_at = resolved.expires_at
@@ -227,7 +227,7 @@ class Resolver:
             if why is None:
                 return FoundAddress(address, expires_at)
             refused = refused or why
-        return ForbiddenAddress(resolved.addresses[0], refused, expires_at)
+        return ForbiddenLookup(resolved.addresses[0], refused, expires_at)
 
     async def resolve_addresses(self, name: str, *, fresh: bool = False) -> CachedAddresses:
         """Return all addresses of `name`, in the order to try them; cached."""

@@ -252,7 +252,7 @@ def _links_of_document(
         new_links += links.listed_links(link, page.sitemaps, RequestKind.SITEMAP, now)
     # Feeds first: a feed requested as a page would be fetched and not read.
     if page.feeds and config.feeds:
-        new_links += links.feed_links(link, Url(page.base), page.feeds, now)
+        new_links += links.links_to_feeds(link, Url(page.base), page.feeds, now)
     if not page.hrefs:
         return new_links, 0
     new_links += links.new_links_of_page(link, Url(page.base), page.hrefs, now)

@@ -209,7 +209,7 @@ class LinkExtractor:
         )
         return [link for link in offered if link is not None]
 
-    def feed_links(self, page: Request, base: Url, hrefs: Iterable[str], now: float) -> list[Request]:
+    def links_to_feeds(self, page: Request, base: Url, hrefs: Iterable[str], now: float) -> list[Request]:
         """Return the feeds that a page names, the first few of each host."""
         links: list[Request] = []
         if not self._scope.admits_depth(page.depth + 1):

@@ -260,7 +260,7 @@ def compile_pattern(
         raise SettingsError(f"`{text}` is not a regular expression: {trouble}", hint) from trouble
 
 
-class DropReason(Enum):
+class ExceededLimit(Enum):
     """Reasons for dropping a link. The values are shown to users and name the setting."""
 
     LINKS = "limits.links_per_page"
@@ -287,11 +287,11 @@ class SiteLimits:
             return 0
         return max(0, self.urls - urls) if self.urls else None
 
-    def drop_reason(self, hosts: int, urls: int, *, new_host: bool) -> DropReason | None:
+    def drop_reason(self, hosts: int, urls: int, *, new_host: bool) -> ExceededLimit | None:
         """Rule that drops the next URL, if any."""
         if self.remaining_urls(hosts, urls, new_host=new_host) != 0:
             return None
-        return DropReason.HOSTS if new_host and self.hosts and hosts >= self.hosts else DropReason.URLS
+        return ExceededLimit.HOSTS if new_host and self.hosts and hosts >= self.hosts else ExceededLimit.URLS
 
 
 def site_for_limits(host: Host) -> str:

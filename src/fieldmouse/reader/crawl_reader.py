@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from fieldmouse.storage.page_changes import Change
 
 
-class CombinedReader:
+class BaseCrawlReader:
     """Everything that can be read from one crawl and from several as one.
 
     For a URL in several crawls, the newest outcome counts. A reader may stay open and be used from several
@@ -256,7 +256,7 @@ class CombinedReader:
     placed_changes = changes_with_directory
 
 
-class CrawlReader(CombinedReader):
+class CrawlReader(BaseCrawlReader):
     """Read access to the crawl in a directory, while it runs and after. Takes no lock, writes nothing.
 
     Each method reads the newest checkpoint at the time of the call. A reader may stay open and be used
@@ -371,7 +371,7 @@ class CrawlReader(CombinedReader):
     proposed_rules = propose_noise_rules
 
 
-class MultiCrawlReader(CombinedReader):
+class MultiCrawlReader(BaseCrawlReader):
     """Read access to crawls in several directories, as one. Takes no lock, writes nothing.
 
     Each method reads the newest checkpoint of each crawl. Facts of a single crawl, such as its status, come

@@ -28,7 +28,7 @@ from fieldmouse.parse.charset import decode_text, encode_query, find_charset
 from fieldmouse.parse.content import HTML_TYPES, MAX_HTML, response_mime
 from fieldmouse.parse.html import parse_html
 from fieldmouse.parse.parse_limit import limit_parse_cost
-from fieldmouse.policy.scope import DropReason, detect_trap
+from fieldmouse.policy.scope import ExceededLimit, detect_trap
 from fieldmouse.storage import outcome_log_reader
 from fieldmouse.storage.checkpoint import (
     Checkpoint,
@@ -88,14 +88,14 @@ def _limits_exceeded(settings: Settings, found: UrlLocation, left_out: int) -> I
         rule = limits.drop_reason(found.site_hosts, found.site_urls, new_host=found.host is None)
     if rule is not None:
         has = format_count(found.site_urls, "URL")
-        if rule is DropReason.HOSTS:
+        if rule is ExceededLimit.HOSTS:
             has = f"{format_count(found.site_hosts, 'host')}, and its own is not one of them"
         yield f"links to it are dropped: its site {found.site} has {has} ({rule.value})"
     if left_out:
         were = "link was left where it was" if left_out == 1 else "links were left where they were"
         page = "its page" if left_out == 1 else "their page"
         yield (
-            f"{left_out:,} {were} found, since {page} had too many ({DropReason.LINKS.value}); it may be one of them"
+            f"{left_out:,} {were} found, since {page} had too many ({ExceededLimit.LINKS.value}); it may be one of them"
         )
 
 

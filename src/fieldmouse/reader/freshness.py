@@ -35,7 +35,7 @@ _BATCH = 8192
 _RECENT = 3
 
 
-class Gaps(NamedTuple):
+class PollIntervals(NamedTuple):
     """Times between two looks at a page, one row each; `page` is its number in the page table."""
 
     page: Rows
@@ -43,9 +43,9 @@ class Gaps(NamedTuple):
     end: Reals
     changed: NDArray[np.bool_]
 
-    def select(self, chosen: NDArray[np.bool_]) -> Gaps:
+    def select(self, chosen: NDArray[np.bool_]) -> PollIntervals:
         """The selected rows."""
-        return Gaps(self.page[chosen], self.start[chosen], self.end[chosen], self.changed[chosen])
+        return PollIntervals(self.page[chosen], self.start[chosen], self.end[chosen], self.changed[chosen])
 
 
 class PageSeconds(NamedTuple):
@@ -56,7 +56,7 @@ class PageSeconds(NamedTuple):
     good: float
 
 
-def read_gaps_between_looks(home: CrawlDir, table: PageTable, length: int) -> Gaps:
+def read_gaps_between_looks(home: CrawlDir, table: PageTable, length: int) -> PollIntervals:
     """All gaps of the pages in a page table. Reads the outcome log once; about 40 bytes a row."""
     keys, at, changed, offsets, unclear, withdrawn = _read_looks(home, length)
     order = np.argsort(keys, kind="stable")  # of one page: in log order
@@ -75,7 +75,7 @@ def read_gaps_between_looks(home: CrawlDir, table: PageTable, length: int) -> Ga
     page = _page_numbers(table, keys[again])
     known = page >= 0
     again = again[known]
-    return Gaps(page[known], at[again - 1], at[again], changed[again])
+    return PollIntervals(page[known], at[again - 1], at[again], changed[again])
 
 
 _Looked = tuple[NDArray[np.uint64], Reals, NDArray[np.bool_], NDArray[np.int64], NDArray[np.int64], dict[int, int]]
@@ -139,7 +139,7 @@ def _page_numbers(table: PageTable, keys: NDArray[np.uint64]) -> Rows:
     return np.where(table_keys[rows] == keys, rows, -1)
 
 
-def measure_page_seconds(gaps: Gaps, looked: Reals, start: float, end: float) -> PageSeconds:
+def measure_page_seconds(gaps: PollIntervals, looked: Reals, start: float, end: float) -> PageSeconds:
     """How long copies existed and were current between two times; `looked` are the pages' last looks.
 
     Pages with `looked` 0 do not count and must have no gap. Change rates are learned anew from these gaps,
@@ -163,14 +163,14 @@ def measure_page_seconds(gaps: Gaps, looked: Reals, start: float, end: float) ->
     return PageSeconds(between + float((since - before).sum()), between, good)
 
 
-def _count_later_gaps(gaps: Gaps) -> Rows:
+def _count_later_gaps(gaps: PollIntervals) -> Rows:
     """Number of later gaps of the same page, for each gap. Gaps of a page must be adjacent and in order."""
     last = np.flatnonzero(np.append(gaps.page[1:] != gaps.page[:-1], True)) if len(gaps.page) else gaps.page
     ends = np.repeat(last, np.diff(last, prepend=-1))
     return np.asarray(ends - np.arange(len(gaps.page)), np.int64)
 
 
-def _learn_change_rates(gaps: Gaps, pages: int) -> NDArray[np.float32]:
+def _learn_change_rates(gaps: PollIntervals, pages: int) -> NDArray[np.float32]:
     """Beliefs learned from these gaps, per page."""
     belief = change.empty_beliefs(pages)
     length, changed = gaps.end - gaps.start, gaps.changed
@@ -311,7 +311,7 @@ def _measure_freshness(
         all_gaps.append(gaps._replace(page=gaps.page + before))
         all_looks.append(looked)
         before += len(table)
-    gaps = Gaps(*(np.concatenate(column) for column in zip(*all_gaps, strict=True)))
+    gaps = PollIntervals(*(np.concatenate(column) for column in zip(*all_gaps, strict=True)))
     looked = np.concatenate(all_looks)
     if not len(gaps.page):
         return None, None, None

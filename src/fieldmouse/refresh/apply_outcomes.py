@@ -145,7 +145,7 @@ def _row_effects(row: OutcomeRow) -> tuple[int, int]:
         return said | _LOOK, flags
     elif kind is OutcomeKind.MOVED:
         # A page that is not stored yet at its new URL: another row will follow.
-        if row.status not in PERMANENT_REDIRECTS or not row.is_latest:
+        if row.status not in PERMANENT_REDIRECTS or not row.supersedes_earlier:
             return said, flags | _TROUBLE
         said, flags = said | _TOLD, flags | int(PageFlag.MOVED)
     elif row.is_gone:
@@ -156,8 +156,8 @@ def _row_effects(row: OutcomeRow) -> tuple[int, int]:
         flags |= _TROUBLE | int(PageFlag.FAILED if kind is OutcomeKind.FAILED else PageFlag.REFUSED)
         if row.reason is OutcomeReason.ROBOTS_TXT_EXCLUDED:
             flags |= int(PageFlag.EXCLUDED)
-        return said | int(RowEffect.ADDS) | (_STANDS if row.is_latest else 0), flags
-    if row.is_latest:
+        return said | int(RowEffect.ADDS) | (_STANDS if row.supersedes_earlier else 0), flags
+    if row.supersedes_earlier:
         said |= _STANDS
     if row.polled:
         if news in (ContentChange.CHANGED, ContentChange.GONE, ContentChange.MOVED):

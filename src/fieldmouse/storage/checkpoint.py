@@ -383,18 +383,18 @@ class CrawlCounters(msgspec.Struct):
             polled.unchanged += not was_page
         elif row.kind == OutcomeKind.UNCHANGED or (row.kind == OutcomeKind.PAGE and not changed):
             polled.unchanged += 1
-        elif row.kind is OutcomeKind.PAGE or (row.kind is OutcomeKind.MOVED and row.is_latest):
+        elif row.kind is OutcomeKind.PAGE or (row.kind is OutcomeKind.MOVED and row.supersedes_earlier):
             polled.changed += 1
         elif row.kind is OutcomeKind.MOVED:
             polled.unchanged += 1  # temporary redirect, or its target is not stored yet
         else:
             polled.refused += row.kind is OutcomeKind.REFUSED or row.reason is OutcomeReason.ROBOTS_TXT_EXCLUDED
             polled.reasons[row.reason] = polled.reasons.get(row.reason, 0) + 1
-        if row.is_latest and row.kind != row.polled:
+        if row.supersedes_earlier and row.kind != row.polled:
             self._add(OutcomeKind(row.polled), -1)
             self._add(row.kind, 1)
             polled.pages += (row.kind == OutcomeKind.PAGE) - (row.polled == OutcomeKind.PAGE)
-        if row.is_latest and row.reason != why:
+        if row.supersedes_earlier and row.reason != why:
             self._count_reason(why, -1)
             self._count_reason(row.reason, 1)
 

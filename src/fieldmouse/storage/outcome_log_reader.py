@@ -95,7 +95,7 @@ def as_not_indexed(row: OutcomeRow) -> OutcomeRow:
 
 def decides_page(row: OutcomeRow) -> bool:
     """Whether the row decides if the URL is a page: it stores one or takes it away."""
-    return row.kind is OutcomeKind.PAGE or row.is_gone or (bool(row.polled) and row.is_latest)
+    return row.kind is OutcomeKind.PAGE or row.is_gone or (bool(row.polled) and row.supersedes_earlier)
 
 
 def newest_page_row(rows: Sequence[OutcomeRow]) -> OutcomeRow | None:

@@ -21,7 +21,7 @@ from fieldmouse.cluster.coordinator import (
     CrawlSpec,
     CrawlTotals,
     DamagedField,
-    HeartbeatMark,
+    HeartbeatId,
     HeartbeatReply,
     HeartbeatRequest,
     HostGrant,
@@ -33,8 +33,8 @@ from fieldmouse.cluster.coordinator import (
     OfferResult,
     PageCount,
     ReleasedHost,
-    RequeueBatch,
     ReservationRequest,
+    RetryBatch,
     Row,
     SiteBounds,
     UnqueuedHosts,
@@ -133,7 +133,7 @@ class MemoryCoordinator:
     async def is_active(self, name: AgentId) -> bool:
         return self.crawl_state().is_active(name)
 
-    async def check_heartbeat_known(self, since: HeartbeatMark) -> None:
+    async def check_heartbeat_known(self, since: HeartbeatId) -> None:
         if not self.crawl_state().knows_heartbeat(since):
             raise errors.stale_data_error(since.agent)
 
@@ -171,7 +171,7 @@ class MemoryCoordinator:
             quarantined=ledger.quarantined,
         )
 
-    async def add_scope_pages(self, urls: Sequence[Url]) -> None:
+    async def widen_scope(self, urls: Sequence[Url]) -> None:
         self.crawl_state().add_scope_pages(urls)
 
     async def leave(self, name: AgentId) -> None:
@@ -306,7 +306,7 @@ class MemoryCoordinator:
     async def ack(self, name: AgentId, told: AckBatch) -> list[Sequence[int]]:
         return self._state_for_active(name).ack(name, told)
 
-    async def retry_failed(self, name: AgentId, taken: RequeueBatch) -> int:
+    async def retry_failed(self, name: AgentId, taken: RetryBatch) -> int:
         return self._state_for_active(name).retry_failed(name, taken, self._now())
 
     async def reserve_pages(self, name: AgentId, ask: ReservationRequest) -> int:
@@ -374,7 +374,7 @@ class MemoryRebuilder(MemoryCoordinator):
         ledger.detect_server_restart(self._server.run, self._now())
         return ledger
 
-    async def clear_stale_copy(self, key_seed: int, since: Sequence[HeartbeatMark]) -> bool:
+    async def clear_stale_copy(self, key_seed: int, since: Sequence[HeartbeatId]) -> bool:
         crawl = self._server.crawls.get(self._crawl)
         if crawl is None or crawl.spec.key_seed != key_seed or all(map(crawl.knows_heartbeat, since)):
             return False

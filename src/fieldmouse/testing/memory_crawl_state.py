@@ -21,7 +21,7 @@ from fieldmouse.cluster.coordinator import (
     AgentId,
     CrawlSpec,
     DamagedField,
-    HeartbeatMark,
+    HeartbeatId,
     HeartbeatRequest,
     HostGrant,
     HostPayload,
@@ -30,8 +30,8 @@ from fieldmouse.cluster.coordinator import (
     OfferResult,
     PageCount,
     ReleasedHost,
-    RequeueBatch,
     ReservationRequest,
+    RetryBatch,
     Row,
     SiteBounds,
     compute_reservation,
@@ -229,7 +229,7 @@ class MemoryCrawl:
             self.lost_epochs.append((self.epoch + 1, self.epoch + EPOCH_JUMP))
             self.epoch += EPOCH_JUMP
 
-    def knows_heartbeat(self, since: HeartbeatMark) -> bool:
+    def knows_heartbeat(self, since: HeartbeatId) -> bool:
         is_recorded = self.last_heartbeat.get(since.agent, (0, 0)) >= (since.incarnation, since.number)
         return is_recorded or self.restored.get(since.agent, 0) >= since.incarnation
 
@@ -559,7 +559,7 @@ class MemoryCrawl:
         for kind in filter(None, kinds):
             self.kinds[kind] = self.kinds.get(kind, 0) + sign
 
-    def retry_failed(self, name: AgentId, taken: RequeueBatch, now: float) -> int:
+    def retry_failed(self, name: AgentId, taken: RetryBatch, now: float) -> int:
         """Let the rows wait again, no longer settled, unless this part was received before."""
         if taken.number <= self.last_retry.get(name.agent, 0):
             return 0

@@ -161,7 +161,7 @@ class OutcomeRow(msgspec.Struct, frozen=True, array_like=True, omit_defaults=Tru
         return len(self.withdrawn_at)
 
     @property
-    def is_latest(self) -> bool:
+    def supersedes_earlier(self) -> bool:
         """Whether this row replaces the earlier outcome of the URL.
 
         A poll's row does if the server decided: a page, a permanent redirect to a stored page, a page that

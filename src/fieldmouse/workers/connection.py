@@ -516,7 +516,7 @@ class WorkerConnection(asyncio.Protocol):
         if self._transport is None and self._is_usable and self._starting is None:
             self._restart()
 
-    async def finish_shard(self) -> None:
+    async def finish_merges(self) -> None:
         if not self._begun:
             return
         self._finished = asyncio.get_running_loop().create_future()

@@ -93,7 +93,7 @@ class InlineWorker:
             self._committed, self._prepared = self._prepared, None
             self._shard.mark_committed(self._committed.batch)
 
-    async def finish_shard(self) -> None:
+    async def finish_merges(self) -> None:
         if self._shard is not None:
             self._shard.finish_merges()
 

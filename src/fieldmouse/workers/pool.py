@@ -135,9 +135,9 @@ class WorkerPool:
         for lane in self._lanes:
             lane.mark_committed()
 
-    async def finish_shards(self) -> None:
+    async def merge_indexes(self) -> None:
         """Wait for the merges of the indexes at the end of a crawl, and sort all CDXJ lines into one file."""
-        await asyncio.gather(*(lane.finish_shard() for lane in self._lanes))
+        await asyncio.gather(*(lane.finish_merges() for lane in self._lanes))
         archive = self._directory / "archive"
         logs = [cdxj_log_path(archive, shard) for shard in range(self.shards)]
         await asyncio.to_thread(

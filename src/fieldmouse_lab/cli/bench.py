@@ -60,7 +60,7 @@ def run_experiments(
     experiments: Sequence[Experiment], *, jobs: int, show: Callable[[LabFinding], None] | None = None
 ) -> list[LabFinding]:
     """Run experiments with progress output, and show each finding when it is done."""
-    bars = console.ProgressBars(len(experiments)) if console.messages_on_terminal() else None
+    bars = console.TaskProgressBars(len(experiments)) if console.messages_on_terminal() else None
     done: list[LabFinding] = []
     try:
         with closing(

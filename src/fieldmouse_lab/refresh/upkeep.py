@@ -21,7 +21,7 @@ import msgspec
 import numpy as np
 
 from fieldmouse.clock import Clock
-from fieldmouse.config.sections import RefreshOptions
+from fieldmouse.config.sections import RefreshRequest
 from fieldmouse.config.settings_file import Settings, render
 from fieldmouse.crawler.builder import build_crawl
 from fieldmouse.errors import FieldmouseError
@@ -138,7 +138,7 @@ def run_virtual_refresh(upkeep: RefreshTrial, policy: str, directory: Path, seed
     arrivals: list[Arrival] = []
     crawled = _live(home, settings, meadow, arrivals, virtual_time.EPOCH, None)
     timed = settings.override({"crawl.time": f"{upkeep.rounds * upkeep.round}s"})
-    ended = _live(home, timed, meadow, arrivals, crawled, RefreshOptions(hold_waiting=True, refresh_only=True))
+    ended = _live(home, timed, meadow, arrivals, crawled, RefreshRequest(hold_waiting=True, refresh_only=True))
     report = read_freshness([home], ended, window=upkeep.counted * upkeep.round)
     changes = takewhile(lambda change: change.t <= ended, page_changes_after(meadow, virtual_time.EPOCH))
     return compare_with_truth(upkeep, report, home.path, meadow, arrivals, changes, crawled)
@@ -150,7 +150,7 @@ def _live(
     meadow: Meadow,
     arrivals: list[Arrival],
     epoch: float,
-    order: RefreshOptions | None,
+    order: RefreshRequest | None,
 ) -> float:
     """Run a crawl, or with an order a refresh; return its end time."""
 

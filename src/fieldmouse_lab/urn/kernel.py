@@ -21,7 +21,7 @@ import numpy.typing as npt
 from numpy.random import Generator
 
 from fieldmouse.jit import jit_without_refcounts
-from fieldmouse.policy.distribution.distinct_hosts import IndexPolicy
+from fieldmouse.policy.distribution.distinct_hosts import DistinctHostsPolicy
 from fieldmouse.policy.distribution.registry import DistributionPolicy
 from fieldmouse.policy.distribution.strategies import GreedyPolicy, MiceAndElephants, NeutralPolicy
 
@@ -111,7 +111,7 @@ def kernel_rules(policy: DistributionPolicy[int]) -> KernelRules | None:
             draw_cap=policy.draw_cap,
             elephants=frozenset(policy.elephants),
         )
-    if isinstance(policy, IndexPolicy) and kind is IndexPolicy:
+    if isinstance(policy, DistinctHostsPolicy) and kind is DistinctHostsPolicy:
         return KernelRules(
             INDEX,
             depth=policy.depth,

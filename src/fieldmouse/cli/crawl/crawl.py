@@ -16,7 +16,7 @@ import msgspec
 
 from fieldmouse import url
 from fieldmouse.api import crawl_plan
-from fieldmouse.api.crawl_plan import Plan
+from fieldmouse.api.crawl_plan import CrawlPlan
 from fieldmouse.cli import console, options, progress
 from fieldmouse.cli.signals import StopSignals
 from fieldmouse.errors import UsageError
@@ -80,7 +80,7 @@ def command(
 
 
 def run_plan(
-    plan: Plan, *, as_json: bool, every: float | None, on_retried: Callable[[RetryCounts], None] | None = None
+    plan: CrawlPlan, *, as_json: bool, every: float | None, on_retried: Callable[[RetryCounts], None] | None = None
 ) -> int:
     """Run the plan, show progress, print the summary, and return the exit code."""
     import uvloop
@@ -107,7 +107,7 @@ def run_plan(
                     plan, runner=uvloop.run, on_reading=line.show, on_open=opened, retry_failed=retry_failed
                 )
             finally:
-                signals.detach_loop()
+                signals.loop_ended()
         why, hint = _explain_no_pages(plan.directory) if summary.exit == 1 else ("", "")
         if as_json:
             console.print_json(msgspec.to_builtins(summary) | ({"error": why, "hint": hint} if why else {}))
@@ -146,7 +146,7 @@ def read_seeds_file(file: str | None) -> list[str]:
     return [line for line in lines if line]
 
 
-def print_settings_notes(plan: Plan) -> None:
+def print_settings_notes(plan: CrawlPlan) -> None:
     """Print notes about settings that often surprise."""
     sites = {url.site_of(url.hostname_of(url.host_of(seed))) for seed in plan.seeds}
     if sites != {url.LOOPBACK} and not plan.settings.crawl.contact:

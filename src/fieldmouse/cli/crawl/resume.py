@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Unpack
 
 import click
 
-from fieldmouse.api.crawl_plan import Plan, plan_to_resume
+from fieldmouse.api.crawl_plan import CrawlPlan, plan_to_resume
 from fieldmouse.cli import console, options
 from fieldmouse.cli.crawl import crawl
 from fieldmouse.config import settings_file
@@ -56,7 +56,7 @@ def report_retried(retried: RetryCounts) -> None:
     console.message(f"retrying {hosts} and {urls}" if retried.hosts else "no failed host to retry")
 
 
-def _report_lifted_limits(plan: Plan) -> None:
+def _report_lifted_limits(plan: CrawlPlan) -> None:
     if not plan.lifted_limits:
         return
     kept = settings_file.load(plan.directory / "fieldmouse.toml").crawl

@@ -27,7 +27,7 @@ from typing import ClassVar
 import msgspec
 import numpy as np
 
-from fieldmouse.cluster.coordinator import ANY_HEARTBEAT, PAGE_KIND, AgentId, HeartbeatMark
+from fieldmouse.cluster.coordinator import ANY_HEARTBEAT, PAGE_KIND, AgentId, HeartbeatId
 from fieldmouse.storage.checkpoint import Checkpoint, DurableLog, Sealed, read_checkpoint, sealed_outcome_bytes
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.storage.log import Log, decode_record, make_directory, read_records
@@ -69,7 +69,7 @@ class AckMessage(msgspec.Struct, frozen=True, array_like=True, tag="done"):
 
 
 class RetryMessage(msgspec.Struct, frozen=True, array_like=True, tag="forgiven"):
-    """Failed outcomes of one host to retry: as `coordinator.RequeueBatch`."""
+    """Failed outcomes of one host to retry: as `coordinator.RetryBatch`."""
 
     host: Host
     links: tuple[tuple[int, bytes], ...]
@@ -92,7 +92,7 @@ class OutboxState(msgspec.Struct, frozen=True):
     agent: str = ""
     incarnation: int = 0
     done: int = 0  # number of the last `AckMessage` or `RetryMessage`
-    since: HeartbeatMark = ANY_HEARTBEAT  # heartbeat known to a coordinator that received all messages no longer kept
+    since: HeartbeatId = ANY_HEARTBEAT  # heartbeat known to a coordinator that received all messages no longer kept
 
 
 class _Segment:
@@ -113,7 +113,7 @@ class Outbox:
         self.restored_state, self._agent, self._incarnation = state, state.agent, state.incarnation
         self._done = state.done
         self.safe_heartbeat, self._since_at = state.since, -inf
-        self._heartbeats: deque[tuple[float, HeartbeatMark]] = deque()  # later heartbeats, and when each was sent
+        self._heartbeats: deque[tuple[float, HeartbeatId]] = deque()  # later heartbeats, and when each was sent
         self._segments: deque[_Segment] = deque()
         self._queue: deque[tuple[_Segment, OutboxMessage]] = deque()  # to be sent, oldest first
         self._sent: deque[tuple[_Segment, OutboxMessage]] = deque()  # sent, and perhaps not safe yet
@@ -225,7 +225,7 @@ class Outbox:
         sent = segment is not self._segments[-1] and not segment.unsent
         return sent and segment.sent_at < min(self._since_at, now - KEEP_SENT_SECONDS)
 
-    def record_heartbeat(self, sent_at: float, sign: HeartbeatMark) -> None:
+    def record_heartbeat(self, sent_at: float, sign: HeartbeatId) -> None:
         """Record that the coordinator answered a heartbeat sent at that time."""
         self._heartbeats.append((sent_at, sign))
         while self._heartbeats and self._heartbeats[0][0] <= self._now() - KEEP_SENT_SECONDS:

@@ -44,7 +44,7 @@ from fieldmouse.cluster.coordinator import (
 from fieldmouse.cluster.decoding import encode_row
 from fieldmouse.errors import AgentFenced, CoordinatorUnreachable
 from fieldmouse.policy.local_outage import blocked_agents
-from fieldmouse.policy.scope import DropReason, SharedScope
+from fieldmouse.policy.scope import ExceededLimit, SharedScope
 from fieldmouse.types.host_state import HostState
 from fieldmouse.types.request import Request, RequestKind
 from fieldmouse.url import Host, Url, host_of, key_of
@@ -104,7 +104,7 @@ _RECENT_KEYS = 1 << 18  # keys offered recently: a power of two
 
 
 class PendingCalls:
-    """Implementation of `frontier.protocol.LeaseSource`."""
+    """Implementation of `frontier.protocol.HostLeaseSource`."""
 
     def __init__(
         self,
@@ -246,7 +246,9 @@ class PendingCalls:
 
     def count_dropped_links(self, result: OfferResult) -> None:
         """Count links that the bounds on sites dropped."""
-        self._dropped.update({DropReason.HOSTS.value: result.dropped_hosts, DropReason.URLS.value: result.dropped_urls})
+        self._dropped.update(
+            {ExceededLimit.HOSTS.value: result.dropped_hosts, ExceededLimit.URLS.value: result.dropped_urls}
+        )
 
     # -- the session's side
 

@@ -266,7 +266,7 @@ class HostPlacement:
     def slowdown(self) -> float:
         return self._balancer.load_of(self._me).speed
 
-    def reported_price(self) -> float:
+    def price_to_report(self) -> float:
         """Price to report next."""
         return self.agents.next_price(self._own_index) if self._own_index >= 0 else 0.0
 
@@ -316,7 +316,7 @@ class HostPayloadCodec:
         return own, damaged
 
 
-class ClusterSecondOpinion:
+class HostFailover:
     """Implementation of `fetch.blame.OtherAgentsOpinion`. Agents that drain or have no network are not asked."""
 
     def __init__(self, clock: Clock, rng: Generator, machine: str):

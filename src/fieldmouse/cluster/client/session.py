@@ -42,14 +42,14 @@ from fieldmouse.cluster.coordinator import (
     CrawlRebuilder,
     CrawlSpec,
     DamagedField,
-    HeartbeatMark,
+    HeartbeatId,
     HeartbeatReply,
     HeartbeatRequest,
     HostGrant,
     LeaseAck,
     LeaseId,
     LinkOffer,
-    RequeueBatch,
+    RetryBatch,
     Row,
     SiteBounds,
 )
@@ -319,7 +319,7 @@ class ClusterSession:
         since, pages = self._outbox.safe_heartbeat, len(self._calls.scope)
         beat = HeartbeatRequest(self._encode_status(), self._lease.seconds, self._last_listed, number, since, pages)
         reply = await self._board.heartbeat(name, beat)
-        self._outbox.record_heartbeat(sent_at, HeartbeatMark(name.agent, name.incarnation, number))
+        self._outbox.record_heartbeat(sent_at, HeartbeatId(name.agent, name.incarnation, number))
         self._last_listed, self._members = reply.last_listed, reply.members
         if self._server_run and reply.server_run != self._server_run:
             # Send the outbox again before anything is asked for. A grant that the server forgot is not ours.
@@ -396,7 +396,7 @@ class ClusterSession:
     async def _publish_scope(self) -> None:
         scope = self._calls.scope
         if urls := list(scope.unpublished):
-            await self._board.add_scope_pages(urls)
+            await self._board.widen_scope(urls)
             scope.mark_published(urls)
 
     async def _return_urls(self, urls: Sequence[tuple[LeaseId, Row]]) -> None:
@@ -434,7 +434,7 @@ class ClusterSession:
         counted = [(row, kind) for row, kind in outcomes if row[0] not in self._rejected_keys]
         if counted:
             rows, kinds = [row for row, _ in counted], [kind for _, kind in counted]
-            batch = RequeueBatch(message.host, rows, kinds, message.number)
+            batch = RetryBatch(message.host, rows, kinds, message.number)
             self._calls.add_waiting_urls(await self._board.retry_failed(name, batch))
 
     async def _send_outcomes(self, me: AgentId, message: AckMessage) -> None:

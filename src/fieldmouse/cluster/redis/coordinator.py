@@ -29,7 +29,7 @@ from fieldmouse.cluster.coordinator import (
     CrawlSpec,
     CrawlTotals,
     DamagedField,
-    HeartbeatMark,
+    HeartbeatId,
     HeartbeatReply,
     HeartbeatRequest,
     HostGrant,
@@ -40,8 +40,8 @@ from fieldmouse.cluster.coordinator import (
     OfferResult,
     PageCount,
     ReleasedHost,
-    RequeueBatch,
     ReservationRequest,
+    RetryBatch,
     Row,
     SiteBounds,
     UnqueuedHosts,
@@ -175,7 +175,7 @@ class RedisCoordinator:
     async def is_active(self, name: AgentId) -> bool:
         return self._decode_reply(parse_bool_reply, await self._run_script("outlives", name.agent, name.incarnation))
 
-    async def check_heartbeat_known(self, since: HeartbeatMark) -> None:
+    async def check_heartbeat_known(self, since: HeartbeatId) -> None:
         await self._run_script("recalls", *heartbeat_mark_args(since))
 
     async def heartbeat(self, name: AgentId, beat: HeartbeatRequest) -> HeartbeatReply:
@@ -189,7 +189,7 @@ class RedisCoordinator:
         await self._release_fenced(swept)
         return pulse
 
-    async def add_scope_pages(self, urls: Sequence[Url]) -> None:
+    async def widen_scope(self, urls: Sequence[Url]) -> None:
         await self._run_script("widen", len(urls), *urls)
 
     async def leave(self, name: AgentId) -> None:
@@ -347,7 +347,7 @@ class RedisCoordinator:
         results = self._decode_reply(partial(parse_ack_results, bookings=len(told.acks)), answers)
         return [() if counts else ack.keys for counts, ack in zip(results, told.acks, strict=True)]
 
-    async def retry_failed(self, name: AgentId, taken: RequeueBatch) -> int:
+    async def retry_failed(self, name: AgentId, taken: RetryBatch) -> int:
         rows = [(taken.host, taken.rows, taken.kinds)]
         return await self._requeue_urls("takeback", (taken.number,), rows, name)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from fieldmouse.cluster.coordinator import AgentId, CrawlSpec, HeartbeatMark, HostOutcomes, HostPayload
+from fieldmouse.cluster.coordinator import AgentId, CrawlSpec, HeartbeatId, HostOutcomes, HostPayload
 from fieldmouse.cluster.errors import agents_active_error
 from fieldmouse.cluster.redis.connection import ScriptRefusal, load_script
 from fieldmouse.cluster.redis.coordinator import RedisCoordinator, parse_bool_reply, parse_int_reply
@@ -37,7 +37,7 @@ class RedisRebuilder(RedisCoordinator):
         reply = await self._run_script("hide", msgspec.json.encode(charter))
         return self._decode_reply(self._decode_spec, reply)
 
-    async def clear_stale_copy(self, key_seed: int, since: Sequence[HeartbeatMark]) -> bool:
+    async def clear_stale_copy(self, key_seed: int, since: Sequence[HeartbeatId]) -> bool:
         visible = await self.crawl_spec()  # of the visible crawl
         if visible is not None and visible.key_seed != key_seed:
             return False  # a different crawl: `begin_hidden` refuses

@@ -22,7 +22,7 @@ from fieldmouse.cluster.coordinator import (
     AddressReply,
     CrawlTotals,
     DamagedField,
-    HeartbeatMark,
+    HeartbeatId,
     HeartbeatReply,
     HostGrant,
     HostOutcomes,
@@ -113,7 +113,7 @@ def payload_args(luggage: HostPayload) -> tuple[ScriptArgument, ...]:
     )
 
 
-def heartbeat_mark_args(heard: HeartbeatMark) -> tuple[ScriptArgument, ...]:
+def heartbeat_mark_args(heard: HeartbeatId) -> tuple[ScriptArgument, ...]:
     return heard.agent, heard.incarnation, heard.number
 
 

@@ -31,7 +31,7 @@ from fieldmouse.cluster.coordinator import (
     CrawlSpec,
     CrawlTotals,
     DamagedField,
-    HeartbeatMark,
+    HeartbeatId,
     HeartbeatReply,
     HeartbeatRequest,
     HostGrant,
@@ -42,8 +42,8 @@ from fieldmouse.cluster.coordinator import (
     OfferResult,
     PageCount,
     ReleasedHost,
-    RequeueBatch,
     ReservationRequest,
+    RetryBatch,
     Row,
     SiteBounds,
     UnqueuedHosts,
@@ -162,7 +162,7 @@ class ShardedCoordinator:
     async def is_active(self, name: AgentId) -> bool:
         return all(await self._on_each(lambda board: board.is_active(name)))
 
-    async def check_heartbeat_known(self, since: HeartbeatMark) -> None:
+    async def check_heartbeat_known(self, since: HeartbeatId) -> None:
         await self._on_each(lambda board: board.check_heartbeat_known(since))
 
     async def heartbeat(self, name: AgentId, beat: HeartbeatRequest) -> HeartbeatReply:
@@ -188,8 +188,8 @@ class ShardedCoordinator:
         replies = [pulse for _, pulse in sorted(pulses.items())]
         return merge_heartbeat_replies(replies, await self._consistent_totals([pulse.totals for pulse in replies]))
 
-    async def add_scope_pages(self, urls: Sequence[Url]) -> None:
-        await self._on_each(lambda board: board.add_scope_pages(urls))
+    async def widen_scope(self, urls: Sequence[Url]) -> None:
+        await self._on_each(lambda board: board.widen_scope(urls))
 
     async def leave(self, name: AgentId) -> None:
         await self._on_each(lambda board: board.leave(name))
@@ -341,7 +341,7 @@ class ShardedCoordinator:
                     strays[number] = keys
         return strays
 
-    async def retry_failed(self, name: AgentId, taken: RequeueBatch) -> int:
+    async def retry_failed(self, name: AgentId, taken: RetryBatch) -> int:
         boards = await self._require_shards()
         return await boards[shard_of_host(taken.host, len(boards))].retry_failed(name, taken)
 

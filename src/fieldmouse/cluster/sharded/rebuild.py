@@ -16,7 +16,7 @@ from fieldmouse.cluster.coordinator import (
     CrawlRebuilder,
     CrawlSpec,
     CrawlTotals,
-    HeartbeatMark,
+    HeartbeatId,
     HostOutcomes,
     HostPayload,
     LinkOffer,
@@ -48,7 +48,7 @@ class ShardedRebuilder:
         self._hidden: dict[int, CrawlRebuilder] = {}  # builders of the lost shards, by index
         self._intact: list[Coordinator] = []
 
-    async def clear_stale_copy(self, key_seed: int, since: Sequence[HeartbeatMark]) -> bool:
+    async def clear_stale_copy(self, key_seed: int, since: Sequence[HeartbeatId]) -> bool:
         return any(await gather_all([builder.clear_stale_copy(key_seed, since) for builder in self._builders.values()]))
 
     async def begin_hidden(self, charter: CrawlSpec) -> CrawlSpec:

@@ -245,7 +245,7 @@ def count_outcomes(home: CrawlDir, last: Checkpoint) -> OutcomeCounts:
             counts.keys.add(key)
         else:
             counts.polls += 1
-            if row.is_latest:
+            if row.supersedes_earlier:
                 counts.kinds[row.polled] -= 1
                 counts.kinds[row.kind] += 1
         if row.kind is OutcomeKind.PAGE or row.is_gone:

@@ -21,7 +21,7 @@ from xxhash import xxh3_64_intdigest
 from fieldmouse.errors import DamagedFile
 from fieldmouse.frontier.hosts.host_table import HostTable
 from fieldmouse.frontier.seen.key_table import KeyNumbering
-from fieldmouse.policy.scope import DropReason, SiteLimits, site_for_limits
+from fieldmouse.policy.scope import ExceededLimit, SiteLimits, site_for_limits
 from fieldmouse.storage.log import Log, SupersededFiles, delete_unnamed_files, read_records
 from fieldmouse.types.request import Request, RequestKind
 from fieldmouse.url import Host, host_of
@@ -126,7 +126,7 @@ class SiteTable:
             return None
         return [_takes_room(link, host, room) for link, host in zip(links, link_hosts, strict=True)]
 
-    def _count_dropped(self, rule: DropReason | None, links: int) -> None:
+    def _count_dropped(self, rule: ExceededLimit | None, links: int) -> None:
         if rule is not None and links:
             self.dropped[rule.value] = self.dropped.get(rule.value, 0) + links
 

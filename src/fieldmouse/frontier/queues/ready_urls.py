@@ -46,7 +46,7 @@ class ReadyState(msgspec.Struct, frozen=True, array_like=True):
     lengths: tuple[int, ...] = ()  # of the segments from `first` to before `last`; format 1 has none
 
 
-class ReadyQueue:
+class SievedUrlQueue:
     """First-in, first-out queue of links of all hosts."""
 
     def __init__(self, directory: Path, state: ReadyState | None = None, *, segment_size: int = 64 << 20):

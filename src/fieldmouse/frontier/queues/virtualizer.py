@@ -143,7 +143,7 @@ class Virtualizer:
         self._count -= len(links)
         return links
 
-    def count_links(self, host: Host) -> int:
+    def queue_length(self, host: Host) -> int:
         number = self._numbers.get_or_add_number(host)
         queue = self._changed.get(number)
         return queue.tail - queue.head if queue else self._shelf.queue_length(number)
@@ -284,7 +284,7 @@ class HostQueues(Protocol):
     def take_links(self, host: Host, most: int) -> list[bytes]:
         """Remove and return the oldest links of the host, at most `most`; at least one if there is any."""
 
-    def count_links(self, host: Host) -> int: ...
+    def queue_length(self, host: Host) -> int: ...
 
     def queued_hosts(self) -> Iterator[tuple[Host, int]]:
         """Every host with links, and the number of its links."""
@@ -314,7 +314,7 @@ class MemoryHostQueues:
         self._count -= len(links)
         return links
 
-    def count_links(self, host: Host) -> int:
+    def queue_length(self, host: Host) -> int:
         return len(self._queues.get(host, ()))
 
     def queued_hosts(self) -> Iterator[tuple[Host, int]]:

@@ -137,11 +137,11 @@ class SortedRun:
         if keys.size * _DENSE > self._keys.size:
             return self._search_dense(keys)
         if keys.size <= _SPARSE:
-            return self._search_sparse(keys)
+            return self._search_scattered(keys)
         parts = range(0, keys.size, _SPARSE)
-        return np.concatenate([self._search_sparse(keys[at : at + _SPARSE]) for at in parts])
+        return np.concatenate([self._search_scattered(keys[at : at + _SPARSE]) for at in parts])
 
-    def _search_sparse(self, keys: Keys) -> Marks:
+    def _search_scattered(self, keys: Keys) -> Marks:
         """Search many pages with few keys in each: all binary searches advance together."""
         pages = self._fences.searchsorted(keys, "right") - 1
         low = np.maximum(pages, 0) * _PAGE

@@ -14,12 +14,12 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import TypeVar
 
-from fieldmouse.policy.distribution.host_counts import HostCounts, HostOrder, HostValues
+from fieldmouse.policy.distribution.host_counts import HostCounts, HostMap, HostOrder
 
 H = TypeVar("H", bound=Hashable)
 
 
-class IndexPolicy(HostCounts[H]):
+class DistinctHostsPolicy(HostCounts[H]):
     """Absent hosts first, then draws, with four limits.
 
     A present host takes drawn URLs online until it has `depth` URLs there: one in the game, where a place
@@ -46,7 +46,7 @@ class IndexPolicy(HostCounts[H]):
         self.draws, self.burst, self._tokens = draws, burst, burst
         self.backlog_limit = backlog_limit
         self.index_limit = index_limit
-        self._address: HostValues[H] = HostValues("Q")  # of hosts that are online or have a backlog
+        self._address: HostMap[H] = HostMap("Q")  # of hosts that are online or have a backlog
         self._crowd: dict[Hashable, int] = {}  # hosts online at an address
         self._held: dict[Hashable, HostOrder[H]] = {}  # absent, but their address has no place
 

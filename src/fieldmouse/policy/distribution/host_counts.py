@@ -21,7 +21,7 @@ def _grow(cells: array[int], number: int) -> None:
     cells.extend(bytes(max(number + 1 - len(cells), _MORE, len(cells) // 8)))
 
 
-class HostValues(MutableMapping[H, Any]):
+class HostMap(MutableMapping[H, Any]):
     """Map from host to value: an array cell if both are non-negative integers."""
 
     def __init__(self, typecode: str) -> None:
@@ -168,7 +168,7 @@ class HostCounts(Generic[H]):
 
     def __init__(self) -> None:
         self.online: dict[H, int] = {}
-        self.backlog: HostValues[H] = HostValues("I")
+        self.backlog: HostMap[H] = HostMap("I")
         self._nodes = HostOrderLinks()
         self.absent: HostOrder[H] = HostOrder(self._nodes)
 

@@ -26,7 +26,7 @@ from typing import Any, Protocol, TypeVar
 
 from fieldmouse.errors import UsageError
 from fieldmouse.import_string import find_class
-from fieldmouse.policy.distribution.distinct_hosts import IndexPolicy
+from fieldmouse.policy.distribution.distinct_hosts import DistinctHostsPolicy
 from fieldmouse.policy.distribution.strategies import GreedyPolicy, MiceAndElephants, NeutralPolicy
 
 H = TypeVar("H", bound=Hashable)
@@ -65,7 +65,7 @@ class DistributionPolicy(Protocol[H]):
 
 #: Policies by the name used in settings; parameters are keyword arguments with defaults.
 POLICIES: dict[str, Callable[..., DistributionPolicy[Any]]] = {
-    "index": IndexPolicy,
+    "index": DistinctHostsPolicy,
     "mice-and-elephants": MiceAndElephants,
     "greedy": GreedyPolicy,
     "neutral": NeutralPolicy,

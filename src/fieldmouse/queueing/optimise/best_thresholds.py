@@ -17,8 +17,8 @@ from fieldmouse.queueing.model.model import Cost, Measures, Model, cost_of
 from fieldmouse.queueing.model.phase_type import PhaseType
 from fieldmouse.queueing.model.validation import FloatArray, IntArray, ModelError
 from fieldmouse.queueing.optimise.landscape import (
-    RuleByLevel,
     RuleTable,
+    WorkersByLevel,
     can_try_all_rules,
     check_modes,
     measure_all_rules,
@@ -38,7 +38,9 @@ def search_downhill(
 
     def height(limits: Limits) -> float:
         if limits not in seen:
-            seen[limits] = cost_of(solve(model, RuleByLevel.from_limits(robots, limits, model.highest_level)), weights)
+            seen[limits] = cost_of(
+                solve(model, WorkersByLevel.from_limits(robots, limits, model.highest_level)), weights
+            )
         return seen[limits]
 
     def walk_downhill(here: Limits) -> Limits:
@@ -174,7 +176,7 @@ def _optimise_by_search(model: Model, cost: Cost, modes: tuple[int, ...]) -> Opt
         best = [RankedRule(guess.robots, guess.limits, guess.J)]
     starts = [_limits_among_modes(one, robots, model.highest_level) for one in best]
     limits, J, seen = search_downhill(model, cost, robots, starts)
-    rule = RuleByLevel.from_limits(robots, limits, model.highest_level)
+    rule = WorkersByLevel.from_limits(robots, limits, model.highest_level)
     used = sorted({rule.concurrency_at(level) for level in range(model.highest_level + 1)}, reverse=True)
     winner = tuple(max(k for k, mode in enumerate(rule.robots) if mode == one) for one in used[:-1])
     subsets = tuple(sorted(found.values(), key=lambda one: (len(one.robots), [-r for r in one.robots])))
@@ -283,10 +285,10 @@ def optimise_by_simulation(
     model: Model, cost: Cost, events: int, seed: int, modes: Sequence[int] | None = None
 ) -> Optimum:
     """Like `optimise`, by simulations of `events` events each."""
-    played: dict[RuleByLevel, SimulatedMeasures] = {}
+    played: dict[WorkersByLevel, SimulatedMeasures] = {}
 
     def J(robots: tuple[int, ...], limits: Limits) -> float:
-        rule = RuleByLevel.from_limits(robots, limits, model.highest_level)
+        rule = WorkersByLevel.from_limits(robots, limits, model.highest_level)
         if rule not in played:
             played[rule] = simulate(model, rule, events, np.random.default_rng(seed))
         return cost_of(played[rule], cost)
@@ -305,7 +307,7 @@ def optimise_by_simulation(
     if not worth:
         raise ModelError("no page was served in any run", "check the model, or play more events")
     winner = min(worth, key=lambda choice: choice.J)
-    measures = played[RuleByLevel.from_limits(winner.robots, winner.limits, model.highest_level)]
+    measures = played[WorkersByLevel.from_limits(winner.robots, winner.limits, model.highest_level)]
     return Optimum(winner.robots, winner.limits, winner.J, measures, tuple(found), len(played), exhaustive=False)
 
 

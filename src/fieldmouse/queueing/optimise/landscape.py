@@ -258,13 +258,13 @@ MEASURES = ("rate", "loss", "obs", "success", "star", "robots", "sojourn", "sojo
 
 
 @dataclass(frozen=True, slots=True)
-class RuleByLevel:
+class WorkersByLevel:
     """A rule written out: how many fetch workers run at each level, whatever their order."""
 
     robots: tuple[int, ...]
 
     @classmethod
-    def from_limits(cls, robots: Sequence[int], limits: Sequence[int], top: int) -> RuleByLevel:
+    def from_limits(cls, robots: Sequence[int], limits: Sequence[int], top: int) -> WorkersByLevel:
         """`robots[0]` up to level `limits[0]` and so on, the last up to `top`; a limit of -1 takes no level."""
         by_level: list[int] = []
         for mode, limit in zip(robots, (*limits, top), strict=True):
@@ -320,9 +320,9 @@ class RuleTable:
         last = [int(self.peaks[rule, self.modes.index(robots)]) for robots in modes[:-1]]
         return tuple(accumulate(last, max))
 
-    def rule_by_level(self, rule: int) -> RuleByLevel:
+    def rule_by_level(self, rule: int) -> WorkersByLevel:
         """The rule written out."""
-        return RuleByLevel.from_limits(self.modes[::-1], self.peaks[rule, :0:-1].tolist(), self.model.highest_level)
+        return WorkersByLevel.from_limits(self.modes[::-1], self.peaks[rule, :0:-1].tolist(), self.model.highest_level)
 
 
 def count_rules(modes: int, levels: int) -> int:
@@ -408,7 +408,7 @@ def _solve_one_by_one(model: Model, modes: tuple[int, ...], count: int) -> RuleT
     # Modes by level, never rising.
     every = np.array(list(combinations_with_replacement(modes[::-1], model.highest_level + 1)))
     assert len(every) == count
-    found = [solve(model, RuleByLevel(tuple(robots))) for robots in every.tolist()]
+    found = [solve(model, WorkersByLevel(tuple(robots))) for robots in every.tolist()]
     # Modes never rise with the level: below the highest level of a mode there are only it and larger ones.
     peaks = [np.where((every == mode).any(axis=1), (every >= mode).sum(axis=1) - 1, -1) for mode in modes]
     # A time of pages that never end so is None there and nan here.

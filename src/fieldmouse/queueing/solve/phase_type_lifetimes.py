@@ -288,7 +288,7 @@ class NotConverged(FieldmouseError):
         self.hint = 'use `"method": "simulate"`'
 
 
-class OrderedChain:
+class LifetimePhaseChain:
     """A chain with the lifetime's phases. `solve` returns its solution, with a tensor for each level.
 
     Tensor i has a row for each combination of phases of the i - 1 waiting pages,

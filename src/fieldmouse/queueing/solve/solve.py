@@ -24,7 +24,7 @@ from fieldmouse.queueing.model.model import (
 from fieldmouse.queueing.model.validation import FloatArray, ModelError
 from fieldmouse.queueing.simulate import simulate
 from fieldmouse.queueing.solve import banded, waiting_page
-from fieldmouse.queueing.solve.phase_type_lifetimes import OrderedChain
+from fieldmouse.queueing.solve.phase_type_lifetimes import LifetimePhaseChain
 from fieldmouse.queueing.solve.waiting_page import value_of_admitted_pages, waiting_moments
 
 #: How long a simulation is unless told otherwise.
@@ -53,7 +53,7 @@ def solve(
 
 
 def _solve_ordered(found: Chain) -> Measures:
-    ordered = OrderedChain(found)
+    ordered = LifetimePhaseChain(found)
     share, fades, x = ordered.solve()
     served, obsolete = waiting_page.phase_type_sojourns(ordered, x)
     return compute_measures(found, share, fades, served, obsolete, "ordered")

@@ -14,7 +14,7 @@ from fieldmouse.queueing.model.validation import FloatArray
 from fieldmouse.queueing.solve.phase_type_lifetimes import (
     Array,
     LevelSolver,
-    OrderedChain,
+    LifetimePhaseChain,
     append_page_phase,
     kronecker_power,
     obsolescence_flow,
@@ -119,7 +119,7 @@ def _sum_admitted(up: FloatArray, beta: FloatArray, worth: FloatArray, total: Fl
                         total[level, nu, m, k] += rate * sums[m, k]
 
 
-def admitted_by_queue_length(ordered: OrderedChain, x: Sequence[Array]) -> list[Array]:
+def admitted_by_queue_length(ordered: LifetimePhaseChain, x: Sequence[Array]) -> list[Array]:
     """Pages let in, in a unit of time: for each number ahead, by phases (its own last) and service phase."""
     chain, at = ordered.chain, ordered.at
     service, W = chain.model.service, chain.model.arrival_phases
@@ -143,7 +143,7 @@ def admitted_by_queue_length(ordered: OrderedChain, x: Sequence[Array]) -> list[
 
 
 def laplace_moments(
-    ordered: OrderedChain, newcomers: Sequence[Array], u: complex = 0.0, powers_of_time: int = 1
+    ordered: LifetimePhaseChain, newcomers: Sequence[Array], u: complex = 0.0, powers_of_time: int = 1
 ) -> tuple[Array, Array]:
     """E[T^k exp(-u T); served] and E[T^k exp(-u T); obsolete], in a unit of time, for k = 0, 1, ...
 
@@ -182,7 +182,7 @@ def laplace_moments(
     return served, obsolete
 
 
-def phase_type_sojourns(ordered: OrderedChain, x: Sequence[Array]) -> tuple[SojournTotals, SojournTotals]:
+def phase_type_sojourns(ordered: LifetimePhaseChain, x: Sequence[Array]) -> tuple[SojournTotals, SojournTotals]:
     """Of pages served and of pages grown obsolete."""
     served, obsolete = laplace_moments(ordered, admitted_by_queue_length(ordered, x), powers_of_time=3)
     return SojournTotals(*(float(s) for s in served.real)), SojournTotals(*(float(s) for s in obsolete.real))

@@ -12,7 +12,7 @@ from itertools import product
 from fieldmouse.queueing.model.arrivals import BatchArrivals
 from fieldmouse.queueing.model.model import Model, cost_of
 from fieldmouse.queueing.optimise.best_thresholds import optimise
-from fieldmouse.queueing.optimise.landscape import RuleByLevel
+from fieldmouse.queueing.optimise.landscape import WorkersByLevel
 from fieldmouse.queueing.optimise.policy_iteration import optimal_state_policy
 from fieldmouse.queueing.solve.solve import solve
 from fieldmouse_lab.catalogue import Figure, Panel, Progress, Result, Row, Series, experiment, new_row
@@ -49,7 +49,7 @@ def run(progress: Progress) -> Result:
                 rows.append(new_row(f"{name}, K {K}, {column}", value))
     progress(len(SIZES) / (len(SIZES) + 2), "every rule of a small buffer")
     every = min(
-        cost_of(solve(example_model(SMALL_BUFFER), RuleByLevel(robots)), COST)
+        cost_of(solve(example_model(SMALL_BUFFER), WorkersByLevel(robots)), COST)
         for robots in product(MODES, repeat=SMALL_BUFFER + 1)
     )
     thresholds = optimise(example_model(SMALL_BUFFER), COST)
