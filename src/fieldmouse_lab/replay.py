@@ -24,7 +24,7 @@ from fieldmouse.errors import FieldmouseError, UsageError
 from fieldmouse.frontier.distribution_trace import TICK, DecisionObserver, EventKind, RecordedRun, read_runs
 from fieldmouse.frontier.distributor import Distributor
 from fieldmouse.frontier.queues.queue_index import MemoryHostNumbers
-from fieldmouse.frontier.queues.ready_urls import ReadyItem
+from fieldmouse.frontier.queues.sieved_urls import ReadyItem
 from fieldmouse.frontier.queues.virtualizer import MemoryHostQueues
 from fieldmouse.policy.distribution import registry
 from fieldmouse.policy.distribution.registry import POLICIES, DistributionPolicy

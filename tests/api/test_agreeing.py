@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cluster.coordinators import META, RedisWorld, ServerProcess, a_server, needs_server
-from fieldmouse.api import agent_planning
+from fieldmouse.api import agent_settings
 from fieldmouse.api.crawl_plan import CrawlPlan
 from fieldmouse.config import settings_file
 from fieldmouse.config.settings_file import (
@@ -40,11 +40,11 @@ def server() -> object:
 def found(server: ServerProcess, folder: Path, changes: Mapping[str, object]) -> CrawlPlan:
     """Create a crawl with these settings."""
     RedisWorld(server)
-    return agent_planning.plan_agent(folder / "first", [server.url], "atlas", {}, changes, [SEED])
+    return agent_settings.plan_agent(folder / "first", [server.url], "atlas", {}, changes, [SEED])
 
 
 def join(server: ServerProcess, folder: Path, changes: Mapping[str, object] | None = None) -> CrawlPlan:
-    return agent_planning.plan_agent(folder / "second", [server.url], "atlas", {}, changes or {})
+    return agent_settings.plan_agent(folder / "second", [server.url], "atlas", {}, changes or {})
 
 
 def write(server: ServerProcess, settings: str) -> None:

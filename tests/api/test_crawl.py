@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 import fieldmouse
-from fieldmouse.api import page_stream
+from fieldmouse.api import background_run
 from fieldmouse.errors import CrawlLocked, UsageError
 from fieldmouse.frontier.state import frontier_state_of
 from fieldmouse.storage.checkpoint import read_checkpoint, sealed_counters, sealed_outcome_bytes
@@ -312,7 +312,7 @@ def test_a_crawl_continues_after_chdir(meadow: RunningMeadow, tmp_path: Path, mo
 def test_a_slow_loop_slows_the_crawl_and_loses_nothing(
     wide: RunningMeadow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(page_stream, "MAX_LAG", 4000)
+    monkeypatch.setattr(background_run, "MAX_LAG", 4000)
     home, urls, still = tmp_path / "c", [], 0
     for page in crawl_of(wide, home):
         if not urls:
@@ -341,7 +341,9 @@ def test_outcomes_without_a_page_are_read_once(meadow: RunningMeadow, tmp_path: 
     last = read_checkpoint(CrawlDir.open(home))
     assert last is not None
     assert sealed_counters(last).pages == pages
-    assert last.decode_part(page_stream.DELIVERY_PART, page_stream.DeliveryOffset).reach == sealed_outcome_bytes(last)
+    assert last.decode_part(background_run.DELIVERY_PART, background_run.DeliveryOffset).reach == sealed_outcome_bytes(
+        last
+    )
 
 
 # -- errors

@@ -33,7 +33,7 @@ from fieldmouse.cluster.decoding import DamagedValue, UrlsToRefetch, encode_row,
 from fieldmouse.cluster.redis import script_codec
 from fieldmouse.errors import CoordinatorError
 from fieldmouse.policy import local_outage
-from fieldmouse.policy.balance import balancer
+from fieldmouse.policy.balance import agent_choice
 from fieldmouse.robotstxt.parser import RobotsTxt
 from fieldmouse.types.host_state import HostState, UnreachedNote
 from fieldmouse.types.reason import OutcomeReason
@@ -43,7 +43,7 @@ from fieldmouse.url import Host, Url
 HOST = Host("http://a.test")
 HELD = [LeaseId(HOST, 7), LeaseId(Host("https://b.test:8443"), 8)]
 _encode = msgspec.msgpack.encode
-_BALANCERS = [balancer.find_balancer(name)(np.random.default_rng(1)) for name in balancer.BALANCERS]
+_BALANCERS = [agent_choice.find_balancer(name)(np.random.default_rng(1)) for name in agent_choice.BALANCERS]
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def _use_link(value: bytes) -> object:
 
 def _use_learned(value: bytes) -> object:
     row = decoding.check_policy_data(value)
-    table = balancer.AgentTable.from_names(["east", "west", "south"])
+    table = agent_choice.AgentTable.from_names(["east", "west", "south"])
     for each in _BALANCERS:
         each.choose(HOST, row, 0, table)
         each.observe(row, "east", 0.4, 0.1)

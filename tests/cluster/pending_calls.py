@@ -14,13 +14,13 @@ from fieldmouse.cluster.client.pending import AddressLeases, AgentLease, Cluster
 from fieldmouse.cluster.client.placement import HostPayloadCodec, HostPlacement
 from fieldmouse.cluster.client.session import ClusterSession, SessionSettings
 from fieldmouse.cluster.coordinator import Coordinator, SiteBounds
-from fieldmouse.policy.balance import balancer
+from fieldmouse.policy.balance import agent_choice
 from fieldmouse.policy.politeness import Politeness
 from fieldmouse.robotstxt.parser import RobotsTxtCache
 
 
 def a_chooser() -> HostPlacement:
-    return HostPlacement(balancer.find_balancer("priced")(np.random.default_rng(1)))
+    return HostPlacement(agent_choice.find_balancer("priced")(np.random.default_rng(1)))
 
 
 def a_mailbox(

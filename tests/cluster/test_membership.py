@@ -26,7 +26,7 @@ from fieldmouse.cluster.coordinator import (
 )
 from fieldmouse.cluster.sharded.coordinator import ShardedCoordinator
 from fieldmouse.cluster.sharded.sharding import merge_agents
-from fieldmouse.policy.balance.balancer import find_balancer
+from fieldmouse.policy.balance.agent_choice import find_balancer
 
 LEASE = 100.0
 ADA = AgentId("ada", 1)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from fieldmouse.clock import ManualClock
 from fieldmouse.cluster.client.pending import AgentLease
-from fieldmouse.policy.balance.balancer import AgentTable
+from fieldmouse.policy.balance.agent_choice import AgentTable
 from fieldmouse.types.host_state import HostState, UnreachedNote
 from fieldmouse.types.reason import OutcomeReason
 from fieldmouse.url import Host

@@ -13,9 +13,9 @@ from fieldmouse.types.outcome import Failed, IndexResult, Moved, Page
 from fieldmouse.types.reason import OutcomeReason
 from fieldmouse.types.request import Request, RequestKind
 from fieldmouse.url import Url
-from fieldmouse.workers.connection import WorkerConnection
 from fieldmouse.workers.inline_worker import InlineWorker
 from fieldmouse.workers.pool import WorkerPool
+from fieldmouse.workers.supervisor import WorkerConnection
 from search.searchable import searchable_urls
 from workers.responses import CONFIG, page, response, story
 

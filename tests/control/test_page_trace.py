@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from fieldmouse.backpressure import Backpressure
 from fieldmouse.clock import ManualClock
+from fieldmouse.control.concurrency_rule import exclude_settling_time, service_times, trace_from_rows
 from fieldmouse.control.page_trace import (
     BufferMetrics,
     PageFate,
@@ -19,9 +20,8 @@ from fieldmouse.control.page_trace import (
     previous_trace_path,
     read_trace_rows,
 )
-from fieldmouse.control.rule_choice import exclude_settling_time, service_times, trace_from_rows
 from fieldmouse.policy.thresholds import Thresholds
-from fieldmouse.queueing.fit.trace import Trace
+from fieldmouse.queueing.fit.buffer_trace import Trace
 
 START = 1_000_000.0
 RULE = Thresholds((4, 1), (2,))

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fieldmouse.errors import DamagedFile
-from fieldmouse.frontier.queues.ready_urls import SievedUrlQueue, read_ready_items
+from fieldmouse.frontier.queues.sieved_urls import SievedUrlQueue, read_ready_items
 from fieldmouse.frontier.queues.virtualizer import Virtualizer, read_queued_links
 from fieldmouse.frontier.seen.sieve import DiskSieve, has_key
 from fieldmouse.frontier.state import TicketLog

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fieldmouse.errors import UsageError
-from fieldmouse.policy.balance.balancer import (
+from fieldmouse.policy.balance.agent_choice import (
     BALANCERS,
     MOST_AGENTS,
     AgentLoadEstimate,
@@ -222,7 +222,7 @@ def test_an_unknown_balancer_raises_a_usage_error() -> None:
 
 
 def test_a_live_agent_needs_no_compiler() -> None:
-    probe = "import sys, fieldmouse.policy.balance.balancer; print('numba' in sys.modules)"
+    probe = "import sys, fieldmouse.policy.balance.agent_choice; print('numba' in sys.modules)"
     told = subprocess.run([sys.executable, "-c", probe], capture_output=True, check=True, text=True).stdout
     assert told.strip() == "False"
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fieldmouse.policy.packing.adaptive_packing import AdaptivePacking, reduce_polls
 from fieldmouse.policy.packing.bin_packing import (
     Bins,
     best_fit_decreasing,
@@ -21,7 +22,6 @@ from fieldmouse.policy.packing.bin_packing import (
     sum_bound,
 )
 from fieldmouse.policy.packing.plan import repack
-from fieldmouse.policy.packing.two_phase import AdaptivePacking, reduce_polls
 from fieldmouse.policy.polling_automata import NodeAutomaton
 
 CAPACITY = 20

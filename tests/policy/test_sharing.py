@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmouse.policy.balance.balancer import AgentTable, find_balancer
+from fieldmouse.policy.balance.agent_choice import AgentTable, find_balancer
 from fieldmouse.policy.balance.priced import PRICING, SHARING, SharePriceParameters, apparent_host_count, share_price
 
 held = st.floats(0.0, 5000.0)

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from fieldmouse.queueing.model.model import Chain, Model, Rule, SojournTotals, build_chain
 from fieldmouse.queueing.model.validation import FloatArray
 from fieldmouse.queueing.solve import banded, waiting_page
-from fieldmouse.queueing.solve.phase_type_lifetimes import LifetimePhaseChain
+from fieldmouse.queueing.solve.page_lifetimes import LifetimePhaseChain
 from fieldmouse.queueing.solve.solve import exponential_sojourns
 
 ComplexArray = NDArray[np.complex128]

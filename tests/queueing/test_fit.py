@@ -13,10 +13,10 @@ from scipy import linalg
 
 from fieldmouse.queueing.fit import map_fit
 from fieldmouse.queueing.fit.arrivals import rate_growth_exponent
+from fieldmouse.queueing.fit.buffer_trace import Trace
 from fieldmouse.queueing.fit.fit import fit
 from fieldmouse.queueing.fit.map_fit import match_order_two_map
 from fieldmouse.queueing.fit.phase_type_fit import FitError
-from fieldmouse.queueing.fit.trace import Trace
 from fieldmouse.queueing.model.arrivals import BatchArrivals
 from fieldmouse.queueing.model.model import Cost
 from fieldmouse.queueing.model.model_file import ModelFile, read_model, write_model

@@ -25,7 +25,7 @@ from fieldmouse.queueing.optimise.best_thresholds import (
 )
 from fieldmouse.queueing.optimise.landscape import WorkersByLevel, count_rules, measure_all_rules
 from fieldmouse.queueing.optimise.policy_iteration import optimal_state_policy
-from fieldmouse.queueing.solve import banded, phase_type_lifetimes, waiting_page
+from fieldmouse.queueing.solve import banded, page_lifetimes, waiting_page
 from fieldmouse.queueing.solve.solve import solve
 from queueing.models import phase_types
 from queueing.systems import MEASURES, exponentials, systems
@@ -108,7 +108,7 @@ KERNELS = {
         "eliminate_states",
         "stationary_weights",
     ),
-    phase_type_lifetimes: ("_solve_level", "_add_obsolescence_flow"),
+    page_lifetimes: ("_solve_level", "_add_obsolescence_flow"),
 }
 
 

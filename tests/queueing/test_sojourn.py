@@ -14,7 +14,7 @@ from fieldmouse.queueing.model.phase_type import PhaseType
 from fieldmouse.queueing.optimise.landscape import WorkersByLevel
 from fieldmouse.queueing.simulate import simulate
 from fieldmouse.queueing.solve import waiting_page
-from fieldmouse.queueing.solve.phase_type_lifetimes import LifetimePhaseChain
+from fieldmouse.queueing.solve.page_lifetimes import LifetimePhaseChain
 from fieldmouse.queueing.solve.solve import solve
 from queueing.models import phase_types
 from queueing.sojourn import sojourn_laws

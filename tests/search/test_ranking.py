@@ -143,7 +143,7 @@ def test_one_index_scores_as_tantivy(crawls: list[tuple[Path, Path]]) -> None:
 
 
 def search_query(generation: search.IndexGeneration, words: str) -> object:
-    from fieldmouse.search.query import build_query as plain
+    from fieldmouse.search.query_parser import build_query as plain
 
     return plain(search.parse_query(words), generation.index.schema)
 

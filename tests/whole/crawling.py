@@ -13,7 +13,7 @@ from typing import Any
 from warcio.checker import Checker  # type: ignore[import-untyped]
 
 from fieldmouse.frontier.queues.queue_index import queue_lengths
-from fieldmouse.frontier.queues.ready_urls import read_ready_items
+from fieldmouse.frontier.queues.sieved_urls import read_ready_items
 from fieldmouse.frontier.state import FrontierState, read_open_tickets
 
 COMMAND = str(Path(sys.executable).with_name("fieldmouse"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from fieldmouse.cluster.client.placement import ROUND_TRIP_UNIT
-from fieldmouse.policy.balance.balancer import HostTripRow
+from fieldmouse.policy.balance.agent_choice import HostTripRow
 from fieldmouse_lab.network.live_trial import RegionSetup
 from fieldmouse_lab.network.virtual_trial import run_virtual_trial
 

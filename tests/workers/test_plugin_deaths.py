@@ -15,7 +15,7 @@ from fieldmouse.archive.warc_reader import read_page_rows
 from fieldmouse.import_string import import_path
 from fieldmouse.plugins.runner import PluginConfig
 from fieldmouse.types.outcome import Page
-from fieldmouse.workers.connection import MAX_PLUGIN_DEATHS, WorkerDeaths
+from fieldmouse.workers.supervisor import MAX_PLUGIN_DEATHS, WorkerDeaths
 from workers.responses import CONFIG, page, story
 from workers.test_pool import Desk
 

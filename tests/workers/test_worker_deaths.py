@@ -16,8 +16,8 @@ from fieldmouse.policy.scope import Scope
 from fieldmouse.types.outcome import IndexResult
 from fieldmouse.types.request import RequestKind
 from fieldmouse.url import Url
-from fieldmouse.workers.connection import MAX_KILLS, MAX_UNEXPLAINED_DEATHS, PagesInWorker, WorkerDeaths
 from fieldmouse.workers.pool import WorkerPool
+from fieldmouse.workers.supervisor import MAX_KILLS, MAX_UNEXPLAINED_DEATHS, PagesInWorker, WorkerDeaths
 from workers.responses import CONFIG, page
 from workers.test_pool import Desk, answer, archived, indexed
 

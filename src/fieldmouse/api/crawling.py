@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, overload
 
 from fieldmouse.api import crawl_plan
+from fieldmouse.api.background_run import BackgroundRun
 from fieldmouse.api.crawl_plan import CrawlPlan, plan
-from fieldmouse.api.page_stream import BackgroundRun
 from fieldmouse.config.old_spellings import accept_old_arguments
 from fieldmouse.errors import FieldmouseError, UsageError
 from fieldmouse.types.stats import Summary

@@ -12,8 +12,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from fieldmouse.api.background_run import BackgroundRun, DeliveryProgress, call_in_loop
 from fieldmouse.api.crawl_plan import CrawlPlan
-from fieldmouse.api.page_stream import BackgroundRun, DeliveryProgress, call_in_loop
 from fieldmouse.reader.crawl_reader import CrawlReader
 from fieldmouse.reader.page import StoredPage
 

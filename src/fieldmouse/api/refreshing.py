@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from fieldmouse.api.background_run import BackgroundRun
 from fieldmouse.api.crawl_plan import CrawlPlan, plan_to_resume
-from fieldmouse.api.page_stream import BackgroundRun
 from fieldmouse.config.old_spellings import accept_old_arguments
 from fieldmouse.config.sections import RefreshRequest
 from fieldmouse.errors import UsageError, shell_quoted

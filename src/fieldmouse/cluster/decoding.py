@@ -41,7 +41,7 @@ from fieldmouse.cluster.coordinator import (
     Row,
     newer_format_error,
 )
-from fieldmouse.policy.balance.balancer import MOST_AGENTS, HostTripRow
+from fieldmouse.policy.balance.agent_choice import MOST_AGENTS, HostTripRow
 from fieldmouse.types.host_state import HostState
 from fieldmouse.types.request import Request
 from fieldmouse.url import Host, Url, host_of, key_of, parse

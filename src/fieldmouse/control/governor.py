@@ -24,7 +24,7 @@ from fieldmouse.policy.thresholds import Thresholds
 from fieldmouse.storage.directory import CrawlDir
 
 if TYPE_CHECKING:
-    from fieldmouse.control.rule_choice import ChosenRule
+    from fieldmouse.control.concurrency_rule import ChosenRule
     from fieldmouse.queueing.model.model import Cost
 
 
@@ -205,7 +205,7 @@ class Governor:
 
 def _choose(config: GovernorConfig, rows: Rows, since: float, rates: dict[int, float]) -> ChosenRule:
     # Imported only when needed, and in the thread: the solvers load a compiler.
-    from fieldmouse.control.rule_choice import choose_rule
+    from fieldmouse.control.concurrency_rule import choose_rule
 
     return choose_rule(rows, since, capacity=config.capacity, modes=config.modes, weights=config.cost, remembered=rates)
 

@@ -68,8 +68,8 @@ from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.storage.log import BestEffortLog
 from fieldmouse.types.outcome import Outcome
 from fieldmouse.url import Url, host_of, parse
-from fieldmouse.workers.connection import MAX_OUTSTANDING_PAGES, WorkerConnection
 from fieldmouse.workers.pool import ShardsPart, WorkerPool
+from fieldmouse.workers.supervisor import MAX_OUTSTANDING_PAGES, WorkerConnection
 
 if TYPE_CHECKING:
     from fieldmouse.crawler.cluster import ClusterStage, JoinRequest

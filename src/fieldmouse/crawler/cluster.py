@@ -50,7 +50,7 @@ from fieldmouse.fetch.worker import VisitReport
 from fieldmouse.frontier.leased import LeasedFrontier
 from fieldmouse.frontier.state import frontier_state_of, open_frontier_parts
 from fieldmouse.http.client import Fetcher
-from fieldmouse.policy.balance import balancer
+from fieldmouse.policy.balance import agent_choice
 from fieldmouse.policy.front_size import FrontSizeRule
 from fieldmouse.policy.local_outage import blocked_agents
 from fieldmouse.policy.politeness import Politeness
@@ -215,7 +215,7 @@ class ClusterStage:
         self._tally, self._meter, self._stopping = tally, meter, stopping
         seed, cluster, limits = home.identity.key_seed, settings.cluster, site_limits_of(settings)
         rng = np.random.default_rng()
-        self._placement = HostPlacement(balancer.find_balancer(cluster.policy)(rng))
+        self._placement = HostPlacement(agent_choice.find_balancer(cluster.policy)(rng))
         self.other_agents = HostFailover(clock, rng, socket.gethostname())
         self._lease = AgentLease(cluster.lease, joining.now)
         self._outcomes = OutcomeKindLookup(home, last)

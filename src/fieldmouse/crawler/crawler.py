@@ -30,7 +30,7 @@ from fieldmouse.types.reason import StoppedBy
 from fieldmouse.types.request import Request, RequestKind
 from fieldmouse.types.stats import LiveStats, Summary
 from fieldmouse.url import Url
-from fieldmouse.workers.connection import peak_rss
+from fieldmouse.workers.supervisor import peak_rss
 
 if TYPE_CHECKING:
     from fieldmouse.crawler.cluster import ClusterStage  # loaded only by an agent of a cluster

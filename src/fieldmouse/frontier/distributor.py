@@ -15,7 +15,7 @@ from xxhash import xxh3_64_intdigest
 
 from fieldmouse.frontier.distribution_trace import DecisionObserver
 from fieldmouse.frontier.queues.queue_index import HostNumbers
-from fieldmouse.frontier.queues.ready_urls import ReadyItem
+from fieldmouse.frontier.queues.sieved_urls import ReadyItem
 from fieldmouse.frontier.queues.virtualizer import HostQueues
 from fieldmouse.policy.distribution.registry import DistributionPolicy
 from fieldmouse.types.host_state import HostState

@@ -21,7 +21,7 @@ import msgspec
 from fieldmouse.errors import UsageError
 from fieldmouse.frontier.hosts.host_table import HostTable, HostTableState
 from fieldmouse.frontier.hosts.site_limits import SitesState, SiteTable
-from fieldmouse.frontier.queues.ready_urls import ReadyState, SievedUrlQueue
+from fieldmouse.frontier.queues.sieved_urls import ReadyState, SievedUrlQueue
 from fieldmouse.frontier.queues.virtualizer import Virtualizer, VirtualizerState
 from fieldmouse.frontier.seen.sieve import DiskSieve, SieveState
 from fieldmouse.policy.scope import SiteLimits

@@ -14,7 +14,7 @@ import msgspec
 
 from fieldmouse.frontier.hosts.host_table import read_hosts
 from fieldmouse.frontier.hosts.site_limits import site_counts
-from fieldmouse.frontier.queues.ready_urls import read_ready_items
+from fieldmouse.frontier.queues.sieved_urls import read_ready_items
 from fieldmouse.frontier.queues.virtualizer import read_queued_links
 from fieldmouse.frontier.seen.sieve import has_key
 from fieldmouse.frontier.state import FrontierState, read_open_tickets

@@ -59,7 +59,7 @@ def host_filter(host: str | None) -> Callable[[str], bool]:
     """Predicate: whether a URL belongs to `host` or one of its subdomains; None allows all."""
     if host is None:
         return lambda url: True
-    from fieldmouse.search.query import authority_of, normalize_host, searchable_host_names
+    from fieldmouse.search.query_parser import authority_of, normalize_host, searchable_host_names
 
     wanted = normalize_host(host)
     return lambda url: wanted in searchable_host_names(authority_of(url))

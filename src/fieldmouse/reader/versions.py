@@ -28,7 +28,7 @@ from fieldmouse.reader.page import StoredPage
 from fieldmouse.reader.snapshot import CrawlRow, CrawlSnapshot, rows_by_time
 from fieldmouse.reader.user_input import parse_time
 from fieldmouse.search.index import ScratchDocument, write_scratch_index
-from fieldmouse.search.query import parse_query
+from fieldmouse.search.query_parser import parse_query
 from fieldmouse.search.search import Hit, search_crawls
 from fieldmouse.storage import outcome_log_reader
 from fieldmouse.types.outcome import ContentChange, OutcomeRow

@@ -25,7 +25,7 @@ from fieldmouse.policy.polling.interface import PollingPolicy
 from fieldmouse.refresh.apply_outcomes import PageFlag, is_unplanned
 from fieldmouse.refresh.column_table import Rows
 from fieldmouse.refresh.page_table import PageTable
-from fieldmouse.refresh.poll_requests import PollRequestBuilder, ReadResponse
+from fieldmouse.refresh.poll_request_builder import PollRequestBuilder, ReadResponse
 from fieldmouse.refresh.sitemap_hints import HintReader, freshness_weights
 from fieldmouse.refresh.token_bucket import TokenBucket
 from fieldmouse.types.request import Request

@@ -23,7 +23,7 @@ from fieldmouse.http.headers import parse_date
 from fieldmouse.parse.sitemap import read_sitemap
 from fieldmouse.refresh.apply_outcomes import PageFlag, is_unplanned
 from fieldmouse.refresh.page_table import PageTable
-from fieldmouse.refresh.poll_requests import ReadResponse
+from fieldmouse.refresh.poll_request_builder import ReadResponse
 from fieldmouse.types.outcome import OutcomeRow
 from fieldmouse.url import key_of
 

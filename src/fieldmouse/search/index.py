@@ -29,7 +29,7 @@ import tantivy
 
 from fieldmouse.config.factories import WorkerConfig
 from fieldmouse.errors import DamagedFile, IndexFileDamaged, storage_errors
-from fieldmouse.search.query import authority_of, searchable_host_names
+from fieldmouse.search.query_parser import authority_of, searchable_host_names
 from fieldmouse.search.snapshot import KEPT, META, IndexSnapshots, read_meta
 from fieldmouse.storage.checkpoint import ShardState
 from fieldmouse.storage.log import sync_directory

@@ -29,7 +29,7 @@ import msgspec
 import tantivy
 
 from fieldmouse.search.generations import IndexGeneration, document_field_text, open_generations
-from fieldmouse.search.query import (
+from fieldmouse.search.query_parser import (
     TITLE_WEIGHT,
     ParsedQuery,
     authority_of,

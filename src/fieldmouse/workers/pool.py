@@ -28,7 +28,7 @@ from fieldmouse.search.version_table import VersionTable
 from fieldmouse.storage.checkpoint import Durable, Sealed, ShardState
 from fieldmouse.types.outcome import IndexResult, Outcome, Refused
 from fieldmouse.url import Host, Url, host_of
-from fieldmouse.workers.connection import WorkerConnection
+from fieldmouse.workers.supervisor import WorkerConnection
 
 if TYPE_CHECKING:
     from fieldmouse.workers.inline_worker import InlineWorker

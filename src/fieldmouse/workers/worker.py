@@ -22,7 +22,6 @@ from pathlib import Path
 from fieldmouse.errors import FieldmouseError
 from fieldmouse.plugins.runner import SIGNAL_INTERVAL, SIGNALS_BEFORE_STUCK, CallObserver
 from fieldmouse.types.outcome import IndexResult
-from fieldmouse.workers.connection import IGNORED_SIGNALS, NO_PAGE, peak_rss, toggle_plugin_mark
 from fieldmouse.workers.protocol import (
     AddToScope,
     CommitPrepared,
@@ -43,6 +42,7 @@ from fieldmouse.workers.protocol import (
     encode_frame,
 )
 from fieldmouse.workers.shard import CheckedShard, ShardWriter
+from fieldmouse.workers.supervisor import IGNORED_SIGNALS, NO_PAGE, peak_rss, toggle_plugin_mark
 
 PAGE_CPU_SECONDS = 20.0  # seconds of CPU for one page; then the kernel kills the worker, and the page is blamed
 MAX_MEMORY = 2 << 30  # bytes of private memory; mapped files do not count

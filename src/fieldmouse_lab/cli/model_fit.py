@@ -83,8 +83,8 @@ def command(
 
     import numpy as np
 
+    from fieldmouse.control.concurrency_rule import trace_from_rows
     from fieldmouse.control.governor import cost_weights
-    from fieldmouse.control.rule_choice import trace_from_rows
     from fieldmouse.queueing.fit.fit import fit
     from fieldmouse.queueing.model.model_file import ModelFile, write_model
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.random import Generator
 
 from fieldmouse.jit import jit_without_refcounts as compiled
-from fieldmouse.policy.balance import balancer, baselines, kalman, priced, prior
+from fieldmouse.policy.balance import agent_choice, baselines, kalman, priced, prior
 from fieldmouse.policy.balance import priced as sharing
 from fieldmouse.policy.balance.priced import MIN_TRIP, WELL_KNOWN
 from fieldmouse_lab.network.environment import KernelParameters, NetworkTables
@@ -21,8 +21,8 @@ _DRIFT_EVERY = 100.0
 shortest_delay, better_of_two = compiled(baselines.shortest_delay), compiled(baselines.better_of_two)
 learn, least_drawn = compiled(kalman.kalman_update), compiled(kalman.sample_least)
 cheapest, reprice = compiled(priced.cheapest_agent), compiled(priced.update_prices)
-usual_after, advert_after = compiled(priced.usual_trip_after), compiled(balancer.advert_after)
-speed_after, pace_after = compiled(balancer.speed_after), compiled(balancer.visit_time_after)
+usual_after, advert_after = compiled(priced.usual_trip_after), compiled(agent_choice.advert_after)
+speed_after, pace_after = compiled(agent_choice.speed_after), compiled(agent_choice.visit_time_after)
 delegate = compiled(baselines.assign_subnet)
 surprised, worthiest = compiled(prior.update_prior), compiled(prior.best_unvisited)
 fullness, share_price = compiled(sharing.apparent_host_count), compiled(sharing.share_price)

@@ -14,8 +14,8 @@ from enum import StrEnum
 import numpy as np
 import numpy.typing as npt
 
+from fieldmouse.policy.packing.adaptive_packing import AdaptivePacking
 from fieldmouse.policy.packing.bin_packing import bin_loads
-from fieldmouse.policy.packing.two_phase import AdaptivePacking
 from fieldmouse.policy.polling_automata import (
     NodeAutomaton,
     count_penalties,

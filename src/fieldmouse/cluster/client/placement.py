@@ -38,7 +38,7 @@ from fieldmouse.cluster.decoding import (
     decode_agent_status,
     decode_host_payload,
 )
-from fieldmouse.policy.balance.balancer import AgentTable, Balancer, HashBalancer
+from fieldmouse.policy.balance.agent_choice import AgentTable, Balancer, HashBalancer
 from fieldmouse.policy.balance.priced import MAX_PRICE
 from fieldmouse.policy.local_outage import (
     NOTE_SECONDS,

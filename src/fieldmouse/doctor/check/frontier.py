@@ -26,7 +26,7 @@ from fieldmouse.errors import DamagedFile, FieldmouseError, shell_quoted
 from fieldmouse.formatting import format_size
 from fieldmouse.frontier.hosts.site_limits import read_sites
 from fieldmouse.frontier.queues.queue_index import read_all_queues
-from fieldmouse.frontier.queues.ready_urls import ReadyState
+from fieldmouse.frontier.queues.sieved_urls import ReadyState
 from fieldmouse.frontier.queues.virtualizer import VirtualizerState, segment_name
 from fieldmouse.frontier.seen.key_table import KeySum
 from fieldmouse.frontier.seen.sieve import logged_keys

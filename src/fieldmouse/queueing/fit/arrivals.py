@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fieldmouse.jit import HAS_NUMBA
+from fieldmouse.queueing.fit.buffer_trace import Trace
 from fieldmouse.queueing.fit.goodness import Moments, ljung_box_p_value
 from fieldmouse.queueing.fit.map_fit import (
     LEAST_SCV,
@@ -27,7 +28,6 @@ from fieldmouse.queueing.fit.phase_type_fit import (
     condense_sample,
     maximise_likelihood,
 )
-from fieldmouse.queueing.fit.trace import Trace
 from fieldmouse.queueing.model.arrivals import BatchArrivals
 from fieldmouse.queueing.model.validation import FloatArray, IntArray
 

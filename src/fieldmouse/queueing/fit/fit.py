@@ -28,6 +28,7 @@ from fieldmouse.queueing.fit.arrivals import (
     split_arrivals_by_mode,
     workers_text,
 )
+from fieldmouse.queueing.fit.buffer_trace import Trace
 from fieldmouse.queueing.fit.goodness import (
     NOTICEABLE,
     FitReport,
@@ -40,7 +41,6 @@ from fieldmouse.queueing.fit.goodness import (
     ljung_box_p_value,
 )
 from fieldmouse.queueing.fit.phase_type_fit import FitError, FittedDistribution, Method, fit_law
-from fieldmouse.queueing.fit.trace import Trace
 from fieldmouse.queueing.model.arrivals import BatchArrivals
 from fieldmouse.queueing.model.model import Admission, Model
 from fieldmouse.queueing.model.phase_type import PhaseType

@@ -24,7 +24,7 @@ from fieldmouse.queueing.model.model import (
 from fieldmouse.queueing.model.validation import FloatArray, ModelError
 from fieldmouse.queueing.simulate import simulate
 from fieldmouse.queueing.solve import banded, waiting_page
-from fieldmouse.queueing.solve.phase_type_lifetimes import LifetimePhaseChain
+from fieldmouse.queueing.solve.page_lifetimes import LifetimePhaseChain
 from fieldmouse.queueing.solve.waiting_page import value_of_admitted_pages, waiting_moments
 
 #: How long a simulation is unless told otherwise.

@@ -11,7 +11,7 @@ from fieldmouse.jit import jit
 from fieldmouse.queueing.model.model import SojournTotals
 from fieldmouse.queueing.model.phase_type import PhaseType
 from fieldmouse.queueing.model.validation import FloatArray
-from fieldmouse.queueing.solve.phase_type_lifetimes import (
+from fieldmouse.queueing.solve.page_lifetimes import (
     Array,
     LevelSolver,
     LifetimePhaseChain,

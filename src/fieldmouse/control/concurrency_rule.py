@@ -9,8 +9,8 @@ import numpy as np
 
 from fieldmouse.control.page_trace import BufferMetrics, PageFate, Rows
 from fieldmouse.policy.thresholds import Thresholds
+from fieldmouse.queueing.fit.buffer_trace import Trace
 from fieldmouse.queueing.fit.fit import fit
-from fieldmouse.queueing.fit.trace import Trace
 from fieldmouse.queueing.model.model import Cost
 from fieldmouse.queueing.model.validation import FloatArray, IntArray
 from fieldmouse.queueing.optimise.best_thresholds import optimise
