@@ -63,11 +63,11 @@ def test_each_host_gets_its_links_back_in_order(make: Make, acts: list[tuple[str
                     queues.append(host, link)
                     line.append(link)
             elif act == "take":
-                got = queues.take(host, amount)
+                got = queues.take_links(host, amount)
                 assert len(got) == min(amount, len(line))
                 assert got == [line.popleft() for _ in got]
             else:
                 seal()
-            assert queues.count(host) == len(line)
+            assert queues.queue_length(host) == len(line)
             assert len(queues) == sum(map(len, model.values()))
-        assert dict(queues.hosts()) == {host: len(line) for host, line in model.items() if line}
+        assert dict(queues.queued_hosts()) == {host: len(line) for host, line in model.items() if line}

@@ -25,7 +25,7 @@ def grow(first, last):
 grow(0, 20_000)  # caches are full from here on
 before = resident()
 grow(20_000, 60_000)
-assert frontier.host_count == frontier.waiting == 60_000
+assert frontier.total_hosts == frontier.waiting_count == 60_000
 print((resident() - before) / 40_000)
 """
 

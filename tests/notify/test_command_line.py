@@ -196,9 +196,9 @@ def test_crawl_without_channels_does_not_import_notify(tmp_path: Path) -> None:
     probe = (
         "import asyncio, sys; from pathlib import Path; from fieldmouse.crawler import run;"
         "from fieldmouse.api.crawl_plan import plan_to_resume; from fieldmouse.storage.directory import CrawlDir\n"
-        "def build(*args, parts, audience, **others):\n"
+        "def build_crawl(*args, parts, audience, **others):\n"
         "    assert not parts and audience is None; print(*sys.modules); sys.exit()\n"
-        "run.build, home = build, CrawlDir.open(Path(sys.argv[1]))\n"
+        "run.build_crawl, home = build_crawl, CrawlDir.open(Path(sys.argv[1]))\n"
         "asyncio.run(run.CrawlRun(home, plan_to_resume(home.path, {}, {}).settings, []).run())"
     )
     done = subprocess.run([sys.executable, "-c", probe, str(path)], capture_output=True, check=True, text=True)

@@ -112,11 +112,11 @@ def test_a_single_host_is_suspicious_only_if_the_failure_is_local() -> None:
     assert not outage.suspects_outage
     outage.record_failed(host(1), FailureCause.DNS)
     assert outage.suspects_outage
-    outage.reached(host(2), "10.0.0.2")
-    outage.failed(host(1), FailureCause.ROUTE)
-    assert not outage.suspicious, "another one was reached just now"
-    outage.failed(host(1), FailureCause.ROUTE)
-    assert outage.suspicious, "and now nobody in between"
+    outage.record_reached(host(2), "10.0.0.2")
+    outage.record_failed(host(1), FailureCause.ROUTE)
+    assert not outage.suspects_outage, "another one was reached just now"
+    outage.record_failed(host(1), FailureCause.ROUTE)
+    assert outage.suspects_outage, "and now nobody in between"
 
 
 def test_a_machine_out_of_descriptors_says_nothing_about_the_network() -> None:

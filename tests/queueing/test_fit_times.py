@@ -216,8 +216,8 @@ def test_a_fitted_law_is_as_near_to_the_truth_as_the_sample_allows(
     assert law.times.mean == pytest.approx(times.mean(), rel=1e-6)
     at = np.quantile(times, np.linspace(0.01, 0.99, 50))
     # A sample of 3000 is further than 1.95 / sqrt(3000) = 0.036 from its own law once in a thousand times;
-    # the rest is for shapes that are not tried, or not worth their parameters (half Erlang 3: 0.046).
-    assert np.abs(law.times.cdf(at) - (1 - truth.survival(at))).max() < 0.06
+    # a shape that is not tried, or not worth its parameters (half Erlang 3), adds up to 0.046.
+    assert np.abs(law.times.cdf(at) - (1 - truth.survival(at))).max() < 0.036 + 0.046
 
 
 def test_exponential_times_are_fitted_as_exponential() -> None:

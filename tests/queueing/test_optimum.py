@@ -98,7 +98,7 @@ def test_no_thresholds_on_any_subset_cost_less(system: tuple[Model, WorkersByLev
 
 
 KERNELS = {
-    banded: ("_fill_band", "band_weights"),
+    banded: ("_fill_band", "stationary_band_weights"),
     waiting_page: ("_fill_waiting_moments", "_sum_admitted", "eliminate_states"),
     landscape: (
         "evaluate_all_rules",

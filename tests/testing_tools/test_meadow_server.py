@@ -310,7 +310,7 @@ def _fetch_all(options: MeadowOptions, urls: list[Url]) -> list[tuple[float, Res
 
 
 def test_the_in_process_fetcher_gives_the_same_responses_as_the_server(meadow, twin):
-    urls = [fact.url for fact in twin.truth()][::40]
+    urls = [fact.url for fact in twin.true_urls()][::40]
     answers = _fetch_all(MeadowOptions(hosts=200, pages=2000, port=meadow.port, **CALM), urls)
     for url, (_, answer) in zip(urls, answers, strict=True):
         assert isinstance(answer, Response)

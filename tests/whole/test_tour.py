@@ -42,7 +42,7 @@ def test_a_new_host_takes_three_visits(tmp_path: Path, monkeypatch: pytest.Monke
         told.append(("unused", str(len(report[1]))))
         return report
 
-    monkeypatch.setattr(FetchWorker, "visit", watched)
+    monkeypatch.setattr(FetchWorker, "visit_host", watched)
     meadow = Meadow(MeadowOptions(hosts=1, pages=2, seed=1, page_kb=1, links=1))
     (seed, *_), address = meadow.seeds, meadow.plan.sites[0].address
 

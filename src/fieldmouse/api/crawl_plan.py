@@ -129,7 +129,7 @@ _NEXT = re.compile(r"^[ \t]*\[", re.MULTILINE)
 def settings_text_with_seeds(text: str, added: Sequence[str]) -> str:
     """The text of a settings file with more seeds in it.
 
-    >>> print(add_seeds('[crawl]\\nseeds = ["http://a/"] # mine\\n', ["http://b/"]), end="")
+    >>> print(settings_text_with_seeds('[crawl]\\nseeds = ["http://a/"] # mine\\n', ["http://b/"]), end="")
     [crawl]
     seeds = ["http://a/", "http://b/"] # mine
     """

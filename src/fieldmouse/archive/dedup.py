@@ -59,7 +59,7 @@ def max_sketch_distance(words: int) -> int:
 def compute_sketch(text: str) -> tuple[int, int]:
     """Return the sketch of a text and its number of words; sketch 0 if it has too few words.
 
-    >>> sketch("too short")
+    >>> compute_sketch("too short")
     (0, 2)
     """
     hashes, words = _shingle_hashes(text)

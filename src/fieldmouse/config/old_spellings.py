@@ -30,7 +30,7 @@ ARGUMENTS = {"robots": "concurrency"}
 def present_setting_name(name: str) -> str:
     """Present name of a setting or section.
 
-    >>> setting("robots.count"), setting("robots.keep_alive"), setting("board"), setting("crawl.pages")
+    >>> present_setting_name("robots.count"), present_setting_name("robots.keep_alive"), present_setting_name("board"), present_setting_name("crawl.pages")
     ('fetch.concurrency', 'fetch.keep_alive', 'cluster', 'crawl.pages')
     """
     section, dot, key = name.partition(".")
@@ -61,7 +61,7 @@ def both_spellings_error(old: str, new: str, where: str = "") -> SettingsError:
 def sections_with_present_names(tables: Mapping[str, object], where: str) -> Mapping[str, object]:
     """Sections of a settings file under present names; an old section is merged into the present one.
 
-    >>> renamed_tables({"robots": {"count": 4}, "fetch": {"keep_alive": "5s"}}, "fieldmouse.toml")
+    >>> sections_with_present_names({"robots": {"count": 4}, "fetch": {"keep_alive": "5s"}}, "fieldmouse.toml")
     {'fetch': {'concurrency': 4, 'keep_alive': '5s'}}
     """
     for old, new in SECTIONS.items():

@@ -126,7 +126,7 @@ def text_blocks(response: Response, body: bytes, rules: NoiseRules = NO_RULES) -
 
 def _html_blocks(markup: bytes | str, rules: NoiseRules = NO_RULES) -> list[str]:
     """
-    >>> _of_html("<title>Mice</title><!-- 17 --><p class=a1>They r<b>u</b>n.<script>x</script><p>  Fast. ")
+    >>> _html_blocks("<title>Mice</title><!-- 17 --><p class=a1>They r<b>u</b>n.<script>x</script><p>  Fast. ")
     ['Mice', 'They run.', 'Fast.']
     """
     raw, _ = limit_parse_cost(markup.encode("utf-8", "replace") if isinstance(markup, str) else markup)

@@ -328,7 +328,7 @@ def effective_media_type(values: Sequence[str]) -> str:
 def mime_essence(media: str) -> str:
     """Return the type without parameters, in lower case.
 
-    >>> essence("Text/HTML; charset=utf-8")
+    >>> mime_essence("Text/HTML; charset=utf-8")
     'text/html'
     """
     return media.partition(";")[0].strip().lower()

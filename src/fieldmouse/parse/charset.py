@@ -304,7 +304,7 @@ def _codec_in_header(content_type: str) -> str:
 def prescan_charset(head: bytes) -> str:
     """Codec declared at the beginning of an HTML document, or "".
 
-    >>> prescan(b"<!-- <meta charset=koi8-r> --><meta charset=bogus><meta charset='x-sjis'>")
+    >>> prescan_charset(b"<!-- <meta charset=koi8-r> --><meta charset=bogus><meta charset='x-sjis'>")
     'cp932'
     """
     if head.startswith((b"<\0?\0x\0", b"\0<\0?\0x")):

@@ -221,10 +221,10 @@ class Trust:
     >>> stranger = Trust()
     >>> proven = stranger
     >>> for _ in range(20):
-    ...     proven = proven.observe(True)
+    ...     proven = proven.after_claim(True)
     >>> stranger.weight() < 0.25 < 0.85 < proven.weight() < 1
     True
-    >>> proven.observe(False).weight() < proven.weight()
+    >>> proven.after_claim(False).weight() < proven.weight()
     True
     """
 

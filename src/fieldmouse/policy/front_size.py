@@ -28,7 +28,7 @@ class FrontSizeRule:
     def grown_size(self, target: int) -> int:
         """Size after a worker found no host although URLs are waiting.
 
-        >>> FrontSizeRule(minimum=64, maximum=100).grown(64)
+        >>> FrontSizeRule(minimum=64, maximum=100).grown_size(64)
         96
         """
         return min(self.maximum, max(target + 1, int(target * self.growth)))
@@ -36,7 +36,7 @@ class FrontSizeRule:
     def shrunk_size(self, target: int, ready: int) -> int:
         """Size while `ready` hosts are idle; unchanged unless that is a large share of the front.
 
-        >>> FrontSizeRule(minimum=64).shrunk(100, ready=80), FrontSizeRule().shrunk(100, ready=10)
+        >>> FrontSizeRule(minimum=64).shrunk_size(100, ready=80), FrontSizeRule().shrunk_size(100, ready=10)
         (98, 100)
         """
         if ready <= self.plenty * target:

@@ -144,7 +144,7 @@ def is_address(name: str) -> bool:
 def parse_name_entry(entry: str) -> tuple[str, Endpoint]:
     """Parse an entry of the map; UsageError if it is invalid.
 
-    >>> parse_entry("*.example.org=192.0.2.7:8080")
+    >>> parse_name_entry("*.example.org=192.0.2.7:8080")
     ('*.example.org', Endpoint(address='192.0.2.7', port=8080))
     """
     pattern, equals, target = entry.strip().partition("=")

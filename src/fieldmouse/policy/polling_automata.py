@@ -34,7 +34,7 @@ def states_after_poll(
 
     `changed` says whether the stored copy was out of date, however long it had been so.
 
-    >>> feedback(np.array([1, 1, 3, 8, 8]), np.array([True, False, False, True, False]), 8)
+    >>> states_after_poll(np.array([1, 1, 3, 8, 8]), np.array([True, False, False, True, False]), 8)
     array([2, 1, 2, 8, 7])
     """
     up = np.minimum(states, resolution - 1) + 1
@@ -46,7 +46,7 @@ def states_after_poll(
 def poll_frequency(states: npt.NDArray[Whole], resolution: int, linearity: float = 1.0) -> npt.NDArray[np.float64]:
     """Polls per slot.
 
-    >>> frequency(np.array([1, 4, 8]), 8)
+    >>> poll_frequency(np.array([1, 4, 8]), 8)
     array([0.125, 0.5  , 1.   ])
     """
     even = states.astype(np.float64) / resolution
@@ -85,7 +85,7 @@ class NodeAutomaton:
     >>> rule = NodeAutomaton(states=16, threshold=2)
     >>> state = rule.threshold
     >>> for _ in range(3):
-    ...     state = rule.feedback(state, overloaded=True)
+    ...     state = rule.state_after_slot(state, overloaded=True)
     >>> state, rule.eviction_probability(state)
     (8, 0.25)
     """

@@ -278,9 +278,9 @@ class SiteLimits:
     def remaining_urls(self, hosts: int, urls: int, *, new_host: bool) -> int | None:
         """Number of further URLs to accept for a host, given the counts of its site; None: no limit.
 
-        >>> SiteLimits(hosts=2).room(2, 40, new_host=True), SiteLimits(hosts=2).room(2, 40, new_host=False)
+        >>> SiteLimits(hosts=2).remaining_urls(2, 40, new_host=True), SiteLimits(hosts=2).remaining_urls(2, 40, new_host=False)
         (0, None)
-        >>> SiteLimits(urls=50).room(2, 40, new_host=True)
+        >>> SiteLimits(urls=50).remaining_urls(2, 40, new_host=True)
         10
         """
         if new_host and self.hosts and hosts >= self.hosts:

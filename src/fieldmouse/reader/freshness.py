@@ -196,9 +196,9 @@ def _sum_expected_seconds(
 def _fresh_seconds_until_change(rate: Reals, before: Reals, gap: Reals) -> Reals:
     """Current time after `before` in a gap with a change: mean of the part of an exponential time beyond it.
 
-    >>> _until_change(np.array([1e-6, 1.0, 1e6]), np.zeros(1), np.full(1, 2.0)).round(3).tolist()
+    >>> _fresh_seconds_until_change(np.array([1e-6, 1.0, 1e6]), np.zeros(1), np.full(1, 2.0)).round(3).tolist()
     [1.0, 0.687, 0.0]
-    >>> _until_change(np.array([1e-6]), np.ones(1), np.full(1, 2.0)).round(3).tolist()
+    >>> _fresh_seconds_until_change(np.array([1e-6]), np.ones(1), np.full(1, 2.0)).round(3).tolist()
     [0.25]
     """
     rest = gap - before

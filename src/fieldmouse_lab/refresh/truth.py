@@ -41,10 +41,10 @@ def current_share(urls: Iterable[str], looks: Moments, changes: Moments, start: 
 
     A page counts from its first request on.
 
-    >>> looks, changes = {"a": np.array([0.0, 6.0])}, {"a": np.array([1.0, 2.0, 9.0])}
-    >>> current_share(["a"], looks, changes, 0.0, 10.0)  # from 0 to 1 and from 6 to 9
+    >>> looks, change_times = {"a": np.array([0.0, 6.0])}, {"a": np.array([1.0, 2.0, 9.0])}
+    >>> current_share(["a"], looks, change_times, 0.0, 10.0)  # from 0 to 1 and from 6 to 9
     0.4
-    >>> current_share(["a"], looks, changes, 5.0, 10.0)
+    >>> current_share(["a"], looks, change_times, 5.0, 10.0)
     0.6
     """
     good = whole = 0.0

@@ -79,7 +79,7 @@ def _kind_of(value: object) -> ColumnType:
 def _common_type(kinds: set[ColumnType]) -> ColumnType:
     """Type that can hold values of all these types.
 
-    >>> _joined({int, float}), _joined({int, str}), _joined({bool})
+    >>> _common_type({int, float}), _common_type({int, str}), _common_type({bool})
     (<class 'float'>, <class 'str'>, <class 'bool'>)
     """
     if len(kinds) == 1:

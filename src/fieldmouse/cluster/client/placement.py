@@ -100,9 +100,9 @@ def share_of_pages(notes: Sequence[ListedAgent], agent: str, alive: int) -> floa
     >>> import msgspec
     >>> def note(name: str, pages: int) -> ListedAgent:
     ...     return ListedAgent(name, 1, True, False, msgspec.msgpack.encode(AgentReport(pages=pages)), 0.0)
-    >>> page_share([note("ada", 30), note("bob", 10)], "bob", 2), page_share([], "ada", 1)
+    >>> share_of_pages([note("ada", 30), note("bob", 10)], "bob", 2), share_of_pages([], "ada", 1)
     (0.25, 1.0)
-    >>> page_share([note("ada", 30), note("bob", 10)], "bob", 4)
+    >>> share_of_pages([note("ada", 30), note("bob", 10)], "bob", 4)
     0.1
     """
     pages = {note.agent: max(1, status_or_default(note).pages) for note in notes if note.alive}

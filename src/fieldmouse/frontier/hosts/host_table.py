@@ -63,7 +63,7 @@ decode_row = msgspec.msgpack.Decoder(HostRow).decode
 def encoded_host_name(record: bytes) -> bytes:
     r"""Return the host of an encoded row, its length first, without decoding the rest.
 
-    >>> host_tag(msgspec.msgpack.encode(HostRow(Host("http://example.org"), HostState())))
+    >>> encoded_host_name(msgspec.msgpack.encode(HostRow(Host("http://example.org"), HostState())))
     b'\xb2http://example.org'
     """
     head = record[1]

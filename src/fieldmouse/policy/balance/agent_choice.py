@@ -56,7 +56,7 @@ class HostTripRow(msgspec.Struct, array_like=True):
     """Learned mean and variance for each agent that visited a host.
 
     >>> row = HostTripRow("trips")
-    >>> row.learn("east", 0.5, observation=4.0, transition=0.01, mean=0.1, variance=1e6)
+    >>> row.learn_visit("east", 0.5, observation=4.0, transition=0.01, mean=0.1, variance=1e6)
     >>> HostTripRow.from_row(row.to_row(), "trips") == row
     True
     >>> round(row.mean[0], 3)
@@ -254,9 +254,9 @@ class AgentTable:
     def keep_unconfirmed(self, before: AgentTable, told: Collection[str]) -> None:
         """Keep the effect of sent hosts for agents without a new advert; `told` are those with one.
 
-        >>> table = AgentTable.with_defaults(["east", "west"])
+        >>> table = AgentTable.from_names(["east", "west"])
         >>> table.record_sent_host(0, 5.0); table.record_sent_host(1, 5.0)
-        >>> newer = AgentTable.with_defaults(["east", "north", "west"])
+        >>> newer = AgentTable.from_names(["east", "north", "west"])
         >>> newer.keep_unconfirmed(table, told={"north", "west"})
         >>> newer.backlog
         [5.0, 0.0, 0.0]

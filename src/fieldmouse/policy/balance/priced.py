@@ -165,7 +165,7 @@ SHARING = SharePriceParameters()
 def apparent_host_count(hosts: float, load: float, few: float, busy: float, fuller: float) -> float:
     """Number of hosts that an agent seems to hold, at a utilisation `load` from 0 to 1.
 
-    >>> fullness(10, 0.5, 4.0, 0.7, 8.0), fullness(10, 1.0, 4.0, 0.7, 8.0)
+    >>> apparent_host_count(10, 0.5, 4.0, 0.7, 8.0), apparent_host_count(10, 1.0, 4.0, 0.7, 8.0)
     (14.0, 84.0)
     """
     above = min(max((load - busy) / (1.0 - busy), 0.0), 1.0)

@@ -21,7 +21,7 @@ _NONE: FloatArray = np.empty(0)
 @dataclass(frozen=True, eq=False)
 class HyperErlang:
     """
-    >>> law = HyperErlang.of(weights=[0.5, 0.5], steps=[1, 2], rates=[1.0, 4.0])
+    >>> law = HyperErlang.from_lists(weights=[0.5, 0.5], steps=[1, 2], rates=[1.0, 4.0])
     >>> round(law.mean, 3), law.order
     (0.75, 3)
     """

@@ -260,7 +260,7 @@ class HttpConnection(asyncio.Protocol):
 def _chunked_body(body: bytes) -> bytes:
     """Split the body into a few chunks, like a server with a small buffer.
 
-    >>> _chunks(b"mouse")
+    >>> _chunked_body(b"mouse")
     b'5\\r\\nmouse\\r\\n0\\r\\n\\r\\n'
     """
     parts = [body[k : k + 4096] for k in range(0, len(body), 4096)]
