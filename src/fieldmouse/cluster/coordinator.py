@@ -348,7 +348,7 @@ class HeartbeatReply:
     calm_seconds: float  # seconds for which nothing new is granted
     draining: bool  # the caller was asked to drain
     stop_reason: str = ""  # why the crawl was stopped for all agents (a limit), "" if it continues
-    # pages added to the scope (`add_scope_pages`); empty if the caller already has this number of pages
+    # pages added to the scope (`widen_scope`); empty if the caller already has this number of pages
     scope_pages: Sequence[Url] = ()
 
     @property

@@ -30,8 +30,8 @@ ARGUMENTS = {"robots": "concurrency"}
 def present_setting_name(name: str) -> str:
     """Present name of a setting or section.
 
-    >>> present_setting_name("robots.count"), present_setting_name("robots.keep_alive"), present_setting_name("board"), present_setting_name("crawl.pages")
-    ('fetch.concurrency', 'fetch.keep_alive', 'cluster', 'crawl.pages')
+    >>> [present_setting_name(name) for name in ("robots.count", "robots.keep_alive", "board", "crawl.pages")]
+    ['fetch.concurrency', 'fetch.keep_alive', 'cluster', 'crawl.pages']
     """
     section, dot, key = name.partition(".")
     return KEYS.get(name) or SECTIONS.get(section, section) + dot + key

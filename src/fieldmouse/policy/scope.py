@@ -278,7 +278,8 @@ class SiteLimits:
     def remaining_urls(self, hosts: int, urls: int, *, new_host: bool) -> int | None:
         """Number of further URLs to accept for a host, given the counts of its site; None: no limit.
 
-        >>> SiteLimits(hosts=2).remaining_urls(2, 40, new_host=True), SiteLimits(hosts=2).remaining_urls(2, 40, new_host=False)
+        >>> full = SiteLimits(hosts=2)
+        >>> full.remaining_urls(2, 40, new_host=True), full.remaining_urls(2, 40, new_host=False)
         (0, None)
         >>> SiteLimits(urls=50).remaining_urls(2, 40, new_host=True)
         10
