@@ -31,7 +31,6 @@ from table import aligned, say
 from fieldmouse.testing.meadow.server import read_arrivals
 
 ROOT = Path(__file__).resolve().parent.parent
-_CRAWL = "import sys; from fieldmouse.cli.main import main; main(sys.argv[1:])"
 
 
 class Run(msgspec.Struct):
@@ -57,7 +56,7 @@ def crawl(source: Path, python: str, *, pages: int, delay: float, seconds: float
     options = {"hosts": 500, "pages": 40_000, "gamma": 1.3} if delay else {"hosts": 1000, "pages": 100_000}
     limit = ["--time", f"{seconds + 6}s"] if delay else ["--pages", str(pages)]
     with tempfile.TemporaryDirectory(prefix="bench-") as name, fresh_meadow(**options, **NO_TRAPS) as ground:
-        command = [python, "-c", _CRAWL, "crawl", "crawl", "--seed", ground.seed, "--allow-private", "--json"]
+        command = [python, "-m", "fieldmouse", "crawl", "crawl", "--seed", ground.seed, "--allow-private", "--json"]
         ran = timed_run.run(
             [*command, "--delay", f"{delay}s", *limit], seconds=600, cwd=Path(name), env={"PYTHONPATH": str(source)}
         )
