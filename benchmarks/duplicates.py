@@ -22,7 +22,7 @@ import scipy.sparse
 import xxhash
 from table import aligned, say
 
-from fieldmouse.archive.dedup import DigestStore, compute_sketch, max_sketch_distance
+from fieldmouse.archive.duplicate_detection import DigestStore, compute_sketch, max_sketch_distance
 from fieldmouse.parse.charset import decode_text, find_charset
 from fieldmouse.parse.content import MAX_HTML
 from fieldmouse.parse.html import parse_html

@@ -17,11 +17,11 @@ from pathlib import Path
 
 import msgspec
 
-from fieldmouse.clock import ManualClock
+from fieldmouse.clock import AutoAdvanceClock
+from fieldmouse.frontier.durable_parts import FrontierState
 from fieldmouse.frontier.frontier import Frontier
-from fieldmouse.frontier.state import FrontierState
-from fieldmouse.policy.distribution.distinct_hosts import DistinctHostsPolicy
-from fieldmouse.storage.log import FileSync
+from fieldmouse.policy.distribution.distinct_hosts_policy import DistinctHostsPolicy
+from fieldmouse.storage.log import FileSyncer
 from fieldmouse.types.request import Request
 from fieldmouse.url import Url
 
@@ -43,12 +43,12 @@ def opened(directory: Path, state: FrontierState | None) -> Frontier:
     frontier = Frontier(
         directory,
         key_seed=7,
-        clock=ManualClock(NOW),
+        clock=AutoAdvanceClock(NOW),
         policy=DistinctHostsPolicy(depth=16),
         state=state,
         resumed_delay=lambda _: 1.0,
     )
-    frontier.begin()
+    frontier.roll_back_to_checkpoint()
     return frontier
 
 
@@ -68,7 +68,7 @@ def play(hosts: int, directory: Path) -> None:
     print(f"{'hosts':>10} {'bytes/host':>11} {'us/host':>9} {'longest seal':>13} {'disk, bytes/host':>17}")
     for stop in stops:
         slowest = spent = 0.0
-        since, syncing = met, FileSync()
+        since, syncing = met, FileSyncer()
         while met < stop:
             more = min(BATCH, stop - met)
             begun = time.process_time()
@@ -77,7 +77,7 @@ def play(hosts: int, directory: Path) -> None:
             state, paths = frontier.seal()
             slowest = max(slowest, time.process_time() - sealing)
             syncing.sync(paths, directory)
-            frontier.committed()
+            frontier.on_checkpoint_committed()
             spent += time.process_time() - begun
             met += more
         assert frontier.waiting_count == frontier.total_hosts == met, "a host was lost"

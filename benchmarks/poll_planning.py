@@ -19,8 +19,8 @@ import time
 import numpy as np
 from table import aligned
 
-from fieldmouse.policy import change
-from fieldmouse.policy.change import Beliefs
+from fieldmouse.policy import change_rate
+from fieldmouse.policy.change_rate import Beliefs
 from fieldmouse.policy.polling import registry
 
 BLOCK = 1 << 18
@@ -30,13 +30,13 @@ LOOKS = 20
 def beliefs(pages: int) -> Beliefs:
     """Beliefs after some polls an hour apart, made in blocks."""
     rng = np.random.default_rng(7)
-    belief = change.empty_beliefs(pages)
+    belief = change_rate.empty_beliefs(pages)
     for start in range(0, pages, BLOCK):
         part = belief[start : start + BLOCK]
         rates = np.exp(rng.normal(0.0, 2.0, len(part))) / 3600
         for _ in range(LOOKS):
             gap = rng.uniform(1800, 5400, len(part))
-            part[:] = change.update_beliefs(part, gap, rng.random(len(part)) < -np.expm1(-rates * gap))
+            part[:] = change_rate.update_beliefs(part, gap, rng.random(len(part)) < -np.expm1(-rates * gap))
     return belief
 
 
@@ -47,7 +47,7 @@ def resident_mb() -> float:
 def measure(pages: int, policy: str, with_hosts: bool) -> dict[str, float]:
     belief = beliefs(pages)
     rule = registry.create_policy(policy)
-    state = rule.begin(pages)
+    state = rule.initial_state(pages)
     budget = pages / 3600
     host = np.arange(pages) % max(1, pages // 100) if with_hosts else None
     limit = 1.5 * budget / max(1, pages // 100) if with_hosts else None

@@ -20,9 +20,9 @@ from pathlib import Path
 
 from table import aligned, say
 
-from fieldmouse.config.factories import WorkerConfig
-from fieldmouse.search.generations import DocumentReplacements
+from fieldmouse.config.rules_from_settings import PageProcessingConfig
 from fieldmouse.search.index import IndexWriter
+from fieldmouse.search.replaced_documents import DocumentReplacements
 from fieldmouse.search.search import search_crawl
 from fieldmouse.storage.checkpoint import ShardState
 
@@ -33,7 +33,7 @@ BATCH = 500
 class Shelf:
     """The part of a shard that maintains its index."""
 
-    def __init__(self, home: Path, config: WorkerConfig):
+    def __init__(self, home: Path, config: PageProcessingConfig):
         (home / "index").mkdir()
         self.index = IndexWriter(home / "index", 0, config, ShardState())
         self.turnover = DocumentReplacements(home / "index", 0, ShardState())
@@ -48,16 +48,16 @@ class Shelf:
         if again and self.turnover.log_replacement(key, self.batch, present=not gone):
             self.index.delete_version(key, self.batch)
         if not gone:
-            self.turnover.add_batch_document(key)
+            self.turnover.note_document_in_batch(key)
             url = f"http://example.org/{key}"
             self.index.add_document(url=url, key=key, title="a page", text=text, batch=self.batch, canonical="")
 
     def checkpoint(self) -> None:
         self.index.commit()
-        self.index.keep_snapshot(self.batch)
+        self.index.save_snapshot(self.batch)
         self.turnover.make_durable(self.batch)
         self.index.delete_snapshots_before(self.batch)
-        self.turnover.committed(self.batch, self.index.generation)
+        self.turnover.delete_replaced_after_commit(self.batch, self.index.generation)
         self.batch += 1
 
     def take(self, keys: list[int], *, again: bool) -> float:
@@ -73,7 +73,7 @@ class Shelf:
 def measure(pages: int, replaced: int, generation: int) -> list[str]:
     with tempfile.TemporaryDirectory(prefix="replacing-") as name:
         home = Path(name)
-        shelf = Shelf(home, WorkerConfig(generation=generation))
+        shelf = Shelf(home, PageProcessingConfig(generation=generation))
         first = shelf.take(list(range(pages)), again=False)
         generations = shelf.index.generation
         last = shelf.take(list(range(pages, pages + replaced)), again=False)

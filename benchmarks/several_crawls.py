@@ -72,7 +72,7 @@ def write(path: Path, parts: list[tuple[int, int]]) -> None:
     length = log.flush()
     log.close()
     sealed = {"outcomes": make_part_state(length, {"outcomes.log": length}), "shards": make_part_state([], {})}
-    journal.begin()
+    journal.repair_before_writing()
     journal.commit(encode_checkpoint(Checkpoint(at=1.0, parts=sealed, born=home.identity)))
     journal.close()
 

@@ -72,7 +72,7 @@ def play(offers: int, directory: Path) -> None:
             sieve.offer(keys, items[:size])
             new = sieve.sift()
             sieve.seal()
-            sieve.committed()
+            sieve.on_checkpoint_committed()
             spent += time.process_time() - begun
             assert len(new) == size // 2, "a key was lost or came out twice"
             offered += size

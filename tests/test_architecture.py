@@ -24,7 +24,7 @@ SOURCE = ROOT / "src"
 LAYERS: tuple[str, ...] = (
     "types url errors clock aio formatting import_string jit lazy_names __init__",
     "policy queueing",
-    "storage http plugins backpressure",
+    "storage http plugins backpressure_state",
     "config",
     "parse robotstxt",
     "archive",
@@ -167,7 +167,7 @@ def test_a_hint_names_a_directory_as_it_is_typed(path: Path) -> None:
     assert not COMMAND_NAMING.search(path.read_text()), "use `errors.shell_quoted`"
 
 
-def test_except_exception_appears_at_most_once_and_in_the_crawler() -> None:
+def test_except_exception_appears_only_in_the_crawler_and_around_a_policy_of_the_user() -> None:
     found = [
         f"{name_of(path)}:{node.lineno}"
         for path in modules()
@@ -175,8 +175,9 @@ def test_except_exception_appears_at_most_once_and_in_the_crawler() -> None:
         if isinstance(node, ast.ExceptHandler)
         and (node.type is None or (isinstance(node.type, ast.Name) and node.type.id == "Exception"))
     ]
-    assert len(found) <= 1, found
-    assert all(place.startswith("fieldmouse/crawler") for place in found), found
+    places = ("fieldmouse/crawler/", "fieldmouse/policy/polling/registry.py:")
+    assert len(found) <= len(places), found
+    assert all(place.startswith(places) for place in found), found
 
 
 QUESTION_WORDS = re.compile(r"(?:What|Who|How|Which|When|Where|Whether|Why|That|Whoever)\b")
@@ -296,7 +297,7 @@ def test_a_plain_crawl_loads_what_it_needs_and_no_more() -> None:
     others = set(
         "fieldmouse.refresh fieldmouse.policy.polling fieldmouse.policy.balance "
         "fieldmouse.cluster.coordinator"
-        " fieldmouse.reader fieldmouse.workers.shard redis tantivy selectolax scipy".split()
+        " fieldmouse.reader fieldmouse.workers.shard_writer redis tantivy selectolax scipy".split()
     )
     for module in loaded:
         assert not any(module == name or module.startswith(f"{name}.") for name in others), module
@@ -354,7 +355,7 @@ def test_no_attribute_of_another_modules_object_is_assigned_outside_its_class() 
 
 LATE = {
     "agent.intake = Intake()": True,
-    "agent.intake.trace = PageTrace()": True,
+    "agent.intake.trace = BufferTrace()": True,
     "fleet.rule += 1": True,
     "del home.identity": True,
     "setattr(tally, field, 1)": True,

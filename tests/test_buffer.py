@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from fieldmouse.backpressure import Backpressure
-from fieldmouse.crawler.buffer import FullBufferPolicy, PageBuffer
+from fieldmouse.backpressure_state import BackpressureState
+from fieldmouse.crawler.page_buffer import FullBufferPolicy, PageBuffer
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(1, 100)), max_size=60), st.integers(1, 5))
@@ -88,7 +88,7 @@ def test_a_patient_caller_waits_in_a_dropping_buffer() -> None:
 
 def test_pages_in_service_take_room_until_they_are_done() -> None:
     async def life() -> None:
-        meter = Backpressure()
+        meter = BackpressureState()
         meter.set_indexing(2)
         buffer: PageBuffer[int] = PageBuffer(lanes=1, pages=2, size=100, meter=meter, serving_counts=True)
         assert buffer.is_full

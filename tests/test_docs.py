@@ -104,6 +104,14 @@ def test_files_named_in_the_documents_exist(path: Path) -> None:
         assert (ROOT / named).exists(), f"{name_of(path)} names {named}"
 
 
+def test_files_named_in_docstrings_and_comments_exist() -> None:
+    source = ROOT / "src"
+    for path in sorted(source.rglob("*.py")):
+        for named in re.findall(r"`((?:\w+/)+\w+\.py)`", path.read_text()):
+            places = (ROOT, source, source / "fieldmouse", source / "fieldmouse_lab", path.parent)
+            assert any((place / named).exists() for place in places), f"{name_of(path)} names {named}"
+
+
 def test_the_reference_of_settings_is_complete_and_right() -> None:
     text = (ROOT / "docs" / "settings.md").read_text()
     defaults = Settings()

@@ -9,10 +9,13 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from fieldmouse.cli import main
+from fieldmouse.policy import change_rate
 from fieldmouse.policy.distribution.registry import POLICIES, create_policy
+from fieldmouse.policy.polling.registry import create_policy as create_polling_policy
 from fieldmouse_lab.replay import replay
 from fieldmouse_lab.trial import PolicyTrial, run_trial
 from fieldmouse_lab.urn.game import Game
@@ -37,6 +40,22 @@ def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     yield "my_mice.capped:Capped"
     for module in ("my_mice.capped", "my_mice"):
         sys.modules.pop(module, None)
+
+
+def test_the_polling_policy_of_its_guide_polls_changed_pages_three_times_as_often(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = (GUIDE.parent / "polling.md").read_text()
+    (code,) = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    (tmp_path / "recent_guide.py").write_text(code)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    policy = create_polling_policy("recent_guide:RecentChanges")
+    belief = change_rate.empty_beliefs(3)
+    changed = np.array([True, False, False])
+    state = policy.observe(policy.initial_state(3), belief, np.ones(3), changed)
+    assert policy.plan(state, belief, 5.0).tolist() == pytest.approx([3.0, 1.0, 1.0])
+    limited = policy.plan(state, belief, 5.0, host=np.array([0, 1, 1]), host_limit=np.array([1.0, 9.0]))
+    assert limited.tolist() == pytest.approx([1.0, 2.0, 2.0])
 
 
 @pytest.fixture(params=["by its name", "by where it is"])
@@ -86,9 +105,9 @@ def test_the_strategy_accepts_a_host_eventually(written: str) -> None:
     capped = create_policy(written, {"patience": 10})
     answers = []
     for _ in range(40):
-        answers.append(capped.place("a"))
+        answers.append(capped.goes_online("a"))
         if answers[-1]:
             capped.came_online("a")
         else:
-            capped.stored("a")
+            capped.added_to_queue("a")
     assert sum(answers) > 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -44,3 +45,14 @@ def test_replay_works_from_its_own_directory_and_through_a_symbolic_link(checkou
     assert run("sh", "replay", "../atlas", where=checkout / "scripts")[1:] == [script, "../atlas"]
     (tmp_path / "replay").symlink_to(checkout / "scripts" / "replay")
     assert run("./replay", "atlas", where=tmp_path) == [str(tmp_path), script, "atlas"]
+
+
+def test_the_makefile_and_the_scripts_name_tests_that_exist() -> None:
+    root = SCRIPTS.parent
+    tests = "\n".join(file.read_text() for file in root.glob("tests/**/test_*.py"))
+    for file in (root / "Makefile", *(one for one in SCRIPTS.iterdir() if one.is_file())):
+        text = file.read_text()
+        for path in re.findall(r"(?<![\w/.-])(?:tests|benchmarks|examples|scripts)/[\w/-]+(?:\.\w+)?", text):
+            assert (root / path).exists(), f"{file.name} names {path}"
+        for selected in re.findall(r"pytest .* -k (\w+)", text):
+            assert re.search(rf"def test_\w*{selected}", tests), f"{file.name} selects {selected}"

@@ -47,7 +47,7 @@ async def cancel_and_wait(tasks: Collection[asyncio.Task[Any]], *, tries: int = 
     return not running
 
 
-class WakeUp:
+class WakeUpCallbacks:
     """Rung by parts that need not know the fetch pool; heard by the fetch pool."""
 
     def __init__(self) -> None:

@@ -37,7 +37,7 @@ class WallClock:
         await asyncio.sleep(seconds)
 
 
-class ManualClock:
+class AutoAdvanceClock:
     """A clock that moves only by `advance` and `sleep`; for tests and solvers."""
 
     def __init__(self, now: float = 0.0):

@@ -83,11 +83,15 @@ class CrawlLocked(CrawlDirError):
 class NotACrawl(CrawlDirError):
     """The directory holds no crawl."""
 
-    def __init__(self, path: Path):
+    def __init__(self, path: Path, *, to_resume: bool = False):
         super().__init__(f"`{path}` holds no crawl")
         self.path = path
         self.hint = f"start one with `fieldmouse crawl {shell_quoted(path)} --seed https://...`"
-        if (path / "journal").exists():
+        if path.exists() and not path.is_dir():
+            self.hint = "it is a file: name the directory of a crawl"
+        elif not path.exists() and not to_resume:
+            self.hint = "there is no such directory: check the name"
+        elif (path / "journal").exists():
             self.hint = f"there was one: `fieldmouse doctor {shell_quoted(path)}` says what can be saved"
 
 

@@ -25,8 +25,8 @@ IMPORT_NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 
 #: Former and present module and class of each policy, by package.
 _POLICIES = {
-    "distribution": "neutral.Neutral strategies.NeutralPolicy greedy.Greedy strategies.GreedyPolicy"
-    " mice.MiceAndElephants strategies.MiceAndElephants index.Index distinct_hosts.DistinctHostsPolicy",
+    "distribution": "neutral.Neutral strategies.NeutralPolicy greedy.Greedy strategies.GreedyAbsentHostsPolicy"
+    " mice.MiceAndElephants strategies.MiceAndElephants index.Index distinct_hosts_policy.DistinctHostsPolicy",
     "polling": "automaton.Automaton policies.AutomatonPolicy harmonic.Harmonic policies.HarmonicPolicy"
     " learned.Learned learned.LearnedPolicy multiplicative.Multiplicative policies.MultiplicativePolicy"
     " optimal.Optimal policies.OptimalPolicy proportional.Proportional policies.ProportionalPolicy"
@@ -87,9 +87,11 @@ def import_callable(name: str, what: str, path: Sequence[str] = ()) -> Any:
     return function
 
 
-def find_class(name: str, what: str, known: Mapping[str, C], members: Sequence[str], hint: str) -> C:
+def find_class(
+    name: str, what: str, known: Mapping[str, C], members: Sequence[str], hint: str, former: Mapping[str, str]
+) -> C:
     """Class of that name in `known`, or the imported one, which must have these members; `hint` says where they
-    are described."""
+    are described. A class with a method by a former name, a key of `former`, is refused: nothing would call it."""
     if name in known:
         return known[name]
     if not IMPORT_NAME.fullmatch(name):
@@ -98,6 +100,9 @@ def find_class(name: str, what: str, known: Mapping[str, C], members: Sequence[s
             f"it is one of {', '.join(known)}, or `package.module:Class` for one of your own",
         )
     made = import_object(name, what)
+    for old, new in former.items():
+        if isinstance(made, type) and hasattr(made, old):
+            raise UsageError(f"`{name}` has a method `{old}`, which is now called `{new}`", "rename it in your class")
     missing = [member for member in members if not hasattr(made, member)]
     if not isinstance(made, type) or missing:
         lacks = f"has no `{missing[0]}`" if isinstance(made, type) else "is no class"

@@ -54,25 +54,13 @@ def explain_missing_extra() -> Iterator[None]:
 
 
 #: Modules with experiments, in the order of listing.
-PAPERS: tuple[str, ...] = (
-    "bubing.tables",
-    "bubing.text_numbers",
-    "bubing.figures",
-    "bubing.beyond",
-    "bubing.live",
-    "thresholds.tables",
-    "thresholds.figures",
-    "thresholds.policy",
-    "thresholds.live",
-    "polling.tests",
-    "polling.measures",
-    "polling.zipf",
-    "polling.packing",
-    "polling.policies",
-    "polling.live",
-    "network.tables",
-    "network.live",
-)
+_MODULES = {
+    "bubing": "tables text_numbers figures beyond live",
+    "thresholds": "tables figures policy live",
+    "polling": "tests measures zipf packing policies live",
+    "network": "tables live",
+}
+PAPERS = tuple(f"{paper}.{name}" for paper, names in _MODULES.items() for name in names.split())
 
 
 class Verdict(StrEnum):
@@ -96,6 +84,11 @@ class Row:
     spread: float | None
     verdict: Verdict
     note: str = ""
+
+
+def finite_number(value: float | None) -> float | None:
+    """Convert numpy's numbers to Python's, and numbers that are not finite to None."""
+    return float(value) if value is not None and math.isfinite(value) else None
 
 
 @dataclass(frozen=True, slots=True)

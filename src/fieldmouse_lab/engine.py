@@ -18,7 +18,6 @@ from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkProcess
-from types import FrameType
 from typing import assert_never
 
 from fieldmouse.errors import FieldmouseError
@@ -51,12 +50,6 @@ class _Done:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class _Trouble:
-    message: str
-    hint: str
-
-
 Lot = tuple[Experiment, ...]
 
 
@@ -82,11 +75,14 @@ def run_experiments(
     done: dict[str, LabFinding] = {}
     asked_for = deque(one.id for one in experiments)
     try:
-        with _terminated_like_interrupted():
+        # SIGTERM counts as Ctrl-C, so that our processes end with us.
+        with _handling(signal.SIGTERM, signal.default_int_handler):
             while asked_for:
                 while waiting and _there_is_room(waiting[0], running, jobs):
                     running.append(_start(waiting.popleft(), running))
-                for one in _heard_from(running):
+                # Wait up to a tick for the first message.
+                ready = wait([one.inlet for one in running], TICK)
+                for one in [one for one in running if one.inlet in ready]:
                     finding = _listen(one)
                     if finding is not None:
                         done[finding.id] = finding
@@ -135,7 +131,7 @@ def _perform(lot: Lot, outlet: Connection, inherited: list[Connection]) -> None:
         inlet.close()  # otherwise the pipe of a killed parent would seem open
     told_at = 0.0
 
-    def tell(message: _Note | _Done | _Trouble) -> None:
+    def tell(message: _Note | _Done | FieldmouseError) -> None:
         try:
             outlet.send(message)
         except BrokenPipeError:
@@ -156,19 +152,13 @@ def _perform(lot: Lot, outlet: Connection, inherited: list[Connection]) -> None:
                     result = experiment.run(progress)
                 tell(_Done(result, time.monotonic() - began))
         except FieldmouseError as trouble:
-            tell(_Trouble(str(trouble), trouble.hint))
-
-
-def _heard_from(running: list[_Running]) -> list[_Running]:
-    """Processes with a message; waits up to a tick for the first."""
-    ready = wait([one.inlet for one in running], TICK)
-    return [one for one in running if one.inlet in ready]
+            tell(FieldmouseError(str(trouble), trouble.hint))
 
 
 def _listen(one: _Running) -> LabFinding | None:
     """Receive one message; return a finding if it was an experiment's last."""
     try:
-        message: _Note | _Done | _Trouble = one.inlet.recv()
+        message: _Note | _Done | FieldmouseError = one.inlet.recv()
     except EOFError:
         one.process.join()
         code, name = one.process.exitcode, one.ahead[0].id
@@ -187,8 +177,8 @@ def _listen(one: _Running) -> LabFinding | None:
         case _Done():
             one.note = _Note(0.0, "")
             return LabFinding.of(one.ahead.popleft(), message.result, message.seconds)
-        case _Trouble():
-            raise FieldmouseError(message.message, message.hint)
+        case FieldmouseError():
+            raise message
         case _:
             assert_never(message)
 
@@ -196,7 +186,8 @@ def _listen(one: _Running) -> LabFinding | None:
 def _end(running: list[_Running]) -> None:
     """Interrupt the unfinished processes, wait for a grace period, then kill each process group."""
     unfinished = [one for one in running if one.ahead]
-    with _undisturbed() if unfinished else nullcontext():
+    # A second Ctrl-C would interrupt the cleanup after the first.
+    with _handling(signal.SIGINT, signal.SIG_IGN) if unfinished else nullcontext():
         for one in unfinished:
             with suppress(ProcessLookupError):
                 os.kill(_pid(one), signal.SIGINT)
@@ -216,24 +207,10 @@ def _pid(one: _Running) -> int:
 
 
 @contextmanager
-def _terminated_like_interrupted() -> Iterator[None]:
-    """Treat SIGTERM like Ctrl-C in this context, so that our processes end with us."""
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
+def _handling(number: signal.Signals, handler: Callable[..., object] | signal.Handlers) -> Iterator[None]:
+    """Handle a signal by `handler` in this context."""
+    before = signal.signal(number, handler)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-@contextmanager
-def _undisturbed() -> Iterator[None]:
-    """Ignore a second Ctrl-C in this context: it would interrupt the cleanup after the first."""
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(number, before)

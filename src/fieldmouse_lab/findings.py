@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from fieldmouse.errors import FieldmouseError, UsageError
-from fieldmouse_lab.catalogue import Experiment, Result, Row, Verdict
+from fieldmouse_lab.catalogue import Experiment, Result, Row, Verdict, finite_number
 
 #: File format; increased whenever an older fieldmouse would misread the file.
 FORMAT = 1
@@ -89,17 +89,10 @@ def findings_to_json(name: str, findings: Sequence[LabFinding]) -> dict[str, Any
 def _row(row: Row, label: str) -> dict[str, Any]:
     return {
         "label": label,
-        "printed": _number(row.printed),
-        "ours": _number(row.ours),
-        "spread": _number(row.spread),
+        **{name: finite_number(getattr(row, name)) for name in ("printed", "ours", "spread")},
         "verdict": row.verdict.value,
         "note": row.note,
     }
-
-
-def _number(value: float | None) -> float | None:
-    """Convert numpy's numbers to Python's, and numbers that are not finite to None."""
-    return float(value) if value is not None and math.isfinite(value) else None
 
 
 class _Kept(msgspec.Struct):
@@ -109,11 +102,7 @@ class _Kept(msgspec.Struct):
 
 def encode_findings(findings: Iterable[LabFinding]) -> bytes:
     """Encode findings as a file."""
-    return msgspec.json.encode(_Kept(list(findings), FORMAT), enc_hook=_from_numpy)
-
-
-def _from_numpy(value: Any) -> Any:
-    return value.tolist()
+    return msgspec.json.encode(_Kept(list(findings), FORMAT), enc_hook=lambda array: array.tolist())
 
 
 def read_findings(path: Path) -> list[LabFinding]:

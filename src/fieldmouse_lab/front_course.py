@@ -12,7 +12,7 @@ from zlib import crc32
 
 import msgspec
 
-from fieldmouse.frontier.distribution_trace import DecisionObserver
+from fieldmouse.frontier.distribution_decision_log import DecisionObserver
 from fieldmouse.url import Host
 
 
@@ -60,7 +60,7 @@ class FrontCourse(DecisionObserver):
     def backlog_restored(self, host: Host, urls: int) -> None:
         self._store(urls)
 
-    def urls_put_online(self, host: Host, urls: int) -> None:
+    def urls_put_online_without_decision(self, host: Host, urls: int) -> None:
         self._bring(host, urls)
 
     def no_host_ready(self, width: int, out: int) -> None:
@@ -88,7 +88,7 @@ class FrontCourse(DecisionObserver):
             self.appends += 1
             self._store(1)
 
-    def urls_recalled(self, host: Host, urls: int) -> None:
+    def urls_read_from_queue(self, host: Host, urls: int) -> None:
         self.reads += 1
         self._note(b"%d" % urls, host)
         self._backlog -= urls
@@ -124,21 +124,9 @@ class FrontCourse(DecisionObserver):
 
     def measures(self, most_points: int = 200) -> FrontMeasures:
         """Return all measures; the course is thinned to at most `most_points` points."""
-        online, width, filled = self._means()
-        return FrontMeasures(
-            self.visits,
-            self.urls,
-            online,
-            width,
-            filled,
-            self.draws,
-            self.appends,
-            self.reads,
-            self._backlog,
-            self._peak,
-            self.decisions,
-            tuple(list(self.points())[:: max(1, -(-len(self._seconds) // most_points))]),
-        )
+        counts = self.draws, self.appends, self.reads, self._backlog, self._peak, self.decisions
+        course = tuple(list(self.points())[:: max(1, -(-len(self._seconds) // most_points))])
+        return FrontMeasures(self.visits, self.urls, *self._means(), *counts, course)
 
     def _means(self) -> tuple[float, float, float]:
         """Means of hosts online, of the width, and of their ratio, weighted by duration."""

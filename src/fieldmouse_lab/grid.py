@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from itertools import groupby
 
-from fieldmouse_lab.catalogue import Row
+from fieldmouse_lab.catalogue import Row, finite_number
 
 #: Largest readable number of columns.
 WIDEST = 12
@@ -131,7 +131,7 @@ def format_printed(row: Row) -> str:
     >>> format_printed(Row("", None, 1, 0, Verdict.NEW))
     '–'
     """
-    value = _known(row.printed)
+    value = finite_number(row.printed)
     return NOTHING if value is None else _whole(value)
 
 
@@ -147,7 +147,7 @@ def format_ours(row: Row) -> str:
     >>> format_ours(Row("", 5, float("nan"), 0, Verdict.NEW))
     '–'
     """
-    value, beside, moves = _known(row.ours), _known(row.printed), _moves(row)
+    value, beside, moves = finite_number(row.ours), finite_number(row.printed), _moves(row)
     if value is None:
         return NOTHING
     if moves:
@@ -173,12 +173,8 @@ def format_spread(row: Row) -> str:
 
 def _moves(row: Row) -> float | None:
     """The spread, unless it is only rounding in the last digits of a float."""
-    moves, value = _known(row.spread), _known(row.ours)
+    moves, value = finite_number(row.spread), finite_number(row.ours)
     return moves if moves and moves > 1e-12 * abs(value or 0.0) else None
-
-
-def _known(value: float | None) -> float | None:
-    return float(value) if value is not None and math.isfinite(value) else None
 
 
 def _decimals(value: float | None) -> int:

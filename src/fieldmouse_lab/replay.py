@@ -21,7 +21,7 @@ import msgspec
 from fieldmouse.config.settings_file import Settings, load
 from fieldmouse.crawler.builder import policy_options
 from fieldmouse.errors import FieldmouseError, UsageError
-from fieldmouse.frontier.distribution_trace import TICK, DecisionObserver, EventKind, RecordedRun, read_runs
+from fieldmouse.frontier.distribution_decision_log import TICK, DecisionObserver, EventKind, RecordedRun, read_runs
 from fieldmouse.frontier.distributor import Distributor
 from fieldmouse.frontier.queues.queue_index import MemoryHostNumbers
 from fieldmouse.frontier.queues.sieved_urls import ReadyItem
@@ -47,9 +47,9 @@ class CountedFront:
 
     def __init__(self) -> None:
         self._next = 0
-        self.open_tickets = _Alike()
+        self.links_by_ticket = _Alike()
 
-    def add_tickets(self, links: Iterable[bytes]) -> list[int]:
+    def add_url_tickets(self, links: Iterable[bytes]) -> list[int]:
         first = self._next
         self._next += sum(1 for _ in links)
         return list(range(first, self._next))
@@ -67,7 +67,7 @@ class CountedWorkbench:
         self._out = 0  # held by fetch workers
 
     @property
-    def urls(self) -> int:
+    def url_count(self) -> int:
         return self._urls - self._out
 
     def set_in_flight(self, urls: int) -> None:
@@ -233,13 +233,13 @@ def replay_events(run: RecordedRun, witness: DecisionObserver) -> None:
                 source.append(Host(names[value]))
                 witness.urls_discovered((source[-1],))
             case EventKind.SEATED:
-                witness.urls_put_online(Host(names[value]), second)
+                witness.urls_put_online_without_decision(Host(names[value]), second)
             case EventKind.HELD:
                 witness.backlog_restored(Host(names[value]), second)
             case EventKind.KNOWN:
-                witness.address_known(Host(names[value]), names[second])
+                witness.known_address_shown_to_policy(Host(names[value]), names[second])
             case EventKind.LOCATED:
-                witness.address_changed(Host(names[value]), names[second])
+                witness.ip_address_seen(Host(names[value]), names[second])
             case EventKind.WIDTH:
                 width = value
             case EventKind.FED:
@@ -256,7 +256,7 @@ def replay_events(run: RecordedRun, witness: DecisionObserver) -> None:
                 witness.url_placed(Host(drawn) if drawn else source.popleft(), act == EventKind.ONLINE)
                 drawn = ""
             case EventKind.RECALLED:
-                witness.urls_recalled(Host(names[value]), second)
+                witness.urls_read_from_queue(Host(names[value]), second)
             case EventKind.SENT_OFF:
                 witness.host_taken_offline(Host(names[value]), second)
 
@@ -272,7 +272,14 @@ def play_policy(run: RecordedRun, policy: DistributionPolicy[int], witness: Deci
         return (source.popleft(), b"") if source else None
 
     distributor = Distributor(
-        policy, draw=draw, queues=queues, front=front, workbench=seats, hosts=homes, batch=start.batch, witness=witness
+        policy,
+        draw=draw,
+        queues=queues,
+        front=front,
+        workbench=seats,
+        hosts=homes,
+        batch=start.batch,
+        decision_log=witness,
     )
     elsewhere = width = 0
     witness.run_started(start.at, unlisted=start.unlisted, batch=start.batch)
@@ -284,7 +291,7 @@ def play_policy(run: RecordedRun, policy: DistributionPolicy[int], witness: Deci
                 if listed:
                     source.append(host)
             case EventKind.SEATED:
-                distributor.put_online_unasked(Host(names[value]), front.add_tickets([b""] * second))
+                distributor.put_online_without_policy(Host(names[value]), front.add_url_tickets([b""] * second))
             case EventKind.HELD:
                 for _ in range(second):
                     queues.append(Host(names[value]), b"")

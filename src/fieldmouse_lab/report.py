@@ -34,10 +34,10 @@ def list_table(rows: Iterable[Row]) -> str:
 
 def disagreements(rows: Iterable[tuple[LabFinding, Row]]) -> str:
     """Rows of several experiments, each with a link to its section."""
-    return _list((f"{_way(finding)}<br><small>{escape(row.label)}</small>", row) for finding, row in rows)
+    return _list((f"{_link(finding)}<br><small>{escape(row.label)}</small>", row) for finding, row in rows)
 
 
-def _way(finding: LabFinding) -> str:
+def _link(finding: LabFinding) -> str:
     return f'<a href="#{escape(finding.id)}">{escape(finding.title)}</a>'
 
 
@@ -164,9 +164,7 @@ def _contents(findings: Sequence[LabFinding], groups: Sequence[str]) -> str:
     for group in groups:
         lines.append(f'<h3><a href="#group-{escape(group)}">{escape(group)}</a></h3><ul>')
         lines += [
-            f'<li><a href="#{escape(finding.id)}">{escape(finding.title)}</a>{_chips(tally([finding]))}</li>'
-            for finding in findings
-            if finding.group == group
+            f"<li>{_link(finding)}{_chips(tally([finding]))}</li>" for finding in findings if finding.group == group
         ]
         lines.append("</ul>")
     return "\n".join([*lines, "</nav>"])

@@ -18,11 +18,11 @@ import numpy as np
 
 from fieldmouse.clock import Clock
 from fieldmouse.config.settings_file import Settings, render
-from fieldmouse.control.control_log import ControlPeriod, control_periods
-from fieldmouse.control.page_trace import BufferMetrics, BufferTotals
+from fieldmouse.control.buffer_trace import BufferMetrics, BufferTotals
+from fieldmouse.control.concurrency_decision_log import ControlPeriod, control_periods
 from fieldmouse.crawler.builder import build_crawl
-from fieldmouse.policy.thresholds import ExponentialLifetime, FixedLifetime, PageLifetime
-from fieldmouse.queueing.model.model import Cost
+from fieldmouse.policy.concurrency_thresholds import ExponentialLifetime, FixedLifetime, PageLifetime
+from fieldmouse.queueing.model.model import CostWeights
 from fieldmouse.queueing.model.phase_type import PhaseType
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.testing import virtual_time
@@ -80,7 +80,9 @@ class SlowIndexerSetup:
     capacity: int = 10  # pages in the buffer and in service
     latency: float = 0.2  # mean time of a fetch
     robots: int = 4
-    cost: Cost = field(default_factory=lambda: Cost(loss=1.0, obs=1.0, sojourn=1.0, robots=0.05, star=10.0))
+    cost: CostWeights = field(
+        default_factory=lambda: CostWeights(loss=1.0, obs=1.0, sojourn=1.0, robots=0.05, star=10.0)
+    )
     time: float = 300.0
     hosts: int = 60
     pages: int = 16_000
@@ -168,9 +170,9 @@ def crawl_with_slow_indexer(
     async def life(clock: Clock) -> Summary:
         def note(reading: LiveStats) -> None:
             readings.append(reading)
-            totals.append(crew.stages.trace.totals())
+            totals.append(crawl_parts.stages.trace.totals())
 
-        crew = build_crawl(
+        crawl_parts = build_crawl(
             home,
             settings,
             [note],
@@ -180,9 +182,9 @@ def crawl_with_slow_indexer(
             obsolescence=fading,
         )
         try:
-            return await crew.crawler.crawl([Url(url) for url in meadow.seeds])
+            return await crawl_parts.crawler.crawl([Url(url) for url in meadow.seeds])
         finally:
-            await crew.close()
+            await crawl_parts.close()
 
     summary = virtual_time.run_in_virtual_time(life)
     return SlowIndexerRun(summary, readings[:-1], totals[:-1], control_periods(home / "control.log"))

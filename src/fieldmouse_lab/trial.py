@@ -111,12 +111,12 @@ def run_trial(trial: PolicyTrial, policy: str, directory: Path) -> TrialResult:
 
     async def life(clock: Clock) -> TrialResult:
         fetcher = MeadowFetcher(meadow, clock)
-        crew = build_crawl(home, settings, [readings.append], clock=clock, fetcher=fetcher, lane=InlineWorker)
+        crawl_parts = build_crawl(home, settings, [readings.append], clock=clock, fetcher=fetcher, lane=InlineWorker)
         began = clock.now()
         try:
-            summary = await crew.crawler.crawl(starts)
+            summary = await crawl_parts.crawler.crawl(starts)
         finally:
-            await crew.close()
+            await crawl_parts.close()
         return TrialResult(summary, readings, [arrival.t - began for arrival in fetcher.arrivals])
 
     return virtual_time.run_in_virtual_time(life)

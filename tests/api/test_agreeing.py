@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from cluster.coordinators import META, RedisWorld, ServerProcess, a_server, needs_server
-from fieldmouse.api import agent_settings
-from fieldmouse.api.crawl_plan import CrawlPlan
+from fieldmouse.api import agent_preparation
+from fieldmouse.api.crawl_preparation import CrawlPlan
 from fieldmouse.config import settings_file
 from fieldmouse.config.settings_file import (
     SETTINGS_OF_AUTHORITY,
-    Authority,
+    SettingAuthority,
     Settings,
     authority_over,
     keys_of,
@@ -40,11 +40,11 @@ def server() -> object:
 def found(server: ServerProcess, folder: Path, changes: Mapping[str, object]) -> CrawlPlan:
     """Create a crawl with these settings."""
     RedisWorld(server)
-    return agent_settings.plan_agent(folder / "first", [server.url], "atlas", {}, changes, [SEED])
+    return agent_preparation.plan_agent(folder / "first", [server.url], "atlas", {}, changes, [SEED])
 
 
 def join(server: ServerProcess, folder: Path, changes: Mapping[str, object] | None = None) -> CrawlPlan:
-    return agent_settings.plan_agent(folder / "second", [server.url], "atlas", {}, changes or {})
+    return agent_preparation.plan_agent(folder / "second", [server.url], "atlas", {}, changes or {})
 
 
 def write(server: ServerProcess, settings: str) -> None:
@@ -207,7 +207,7 @@ def test_every_setting_has_a_decider() -> None:
     assert listed == wanted, "the table lacks a setting, has it twice, or names none"
     code = {"plugins.extract", "plugins.admit", "plugins.readers", "plugins.sign", "refresh.policy"}
     for name in code:
-        assert authority_over(*name.split(".")) in (Authority.AGREE, Authority.CODE)
+        assert authority_over(*name.split(".")) in (SettingAuthority.AGREE, SettingAuthority.CODE)
 
 
 def test_published_settings_read_back_as_the_settings_of_the_crawl() -> None:
@@ -215,5 +215,5 @@ def test_published_settings_read_back_as_the_settings_of_the_crawl() -> None:
     again = parse_published(render_published(settings), "here")
     for section, table in sections_of(Settings).items():
         for key in keys_of(table):
-            its = settings if authority_over(section, key) is not Authority.MACHINE else Settings()
+            its = settings if authority_over(section, key) is not SettingAuthority.MACHINE else Settings()
             assert getattr(getattr(again, section), key) == getattr(getattr(its, section), key)

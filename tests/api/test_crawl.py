@@ -19,7 +19,7 @@ import pytest
 import fieldmouse
 from fieldmouse.api import background_run
 from fieldmouse.errors import CrawlLocked, UsageError
-from fieldmouse.frontier.state import frontier_state_of
+from fieldmouse.frontier.durable_parts import frontier_state_of
 from fieldmouse.storage.checkpoint import read_checkpoint, sealed_counters, sealed_outcome_bytes
 from fieldmouse.storage.directory import CrawlDir
 from meadowland import RunningMeadow, running_meadow
@@ -72,7 +72,7 @@ def test_each_page_comes_once_with_all_its_fields(meadow: RunningMeadow, tmp_pat
     assert url in {hit.url for hit in atlas.search(html[0].title, limit=100)}
     assert atlas.explain(url)
     assert all(finding.healthy for finding in atlas.doctor())
-    assert atlas.status().pages == [*atlas.readings()][-1].pages == len(pages)
+    assert atlas.status().pages == [*atlas.live_stats()][-1].pages == len(pages)
 
 
 def test_undelivered_pages_come_first_in_the_next_run(meadow: RunningMeadow, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 import fieldmouse
-from fieldmouse.api.crawl_plan import KEYWORD_SETTINGS, plan
+from fieldmouse.api.crawl_preparation import KEYWORD_SETTINGS, plan
 from fieldmouse.cli import main
 from fieldmouse.policy.distribution.registry import POLICIES
 

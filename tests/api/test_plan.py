@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fieldmouse.api.crawl_plan import KEYWORD_SETTINGS, plan, plan_new, plan_to_resume, settings_text_with_seeds
+from fieldmouse.api.crawl_preparation import KEYWORD_SETTINGS, plan, plan_new, plan_to_resume, settings_text_with_seeds
 from fieldmouse.config import settings_file
 from fieldmouse.config.settings_file import Settings
 from fieldmouse.errors import CrawlDirError, CrawlExists, FieldmouseError, NotACrawl, StorageError

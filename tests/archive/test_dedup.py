@@ -9,7 +9,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmouse.archive.dedup import DigestStore, format_digest, payload_digest, verify_digests
+from fieldmouse.archive.duplicate_detection import DigestStore, format_digest, payload_digest, verify_digests
 from fieldmouse.errors import DamagedFile
 
 
@@ -78,7 +78,7 @@ def test_simhashes_of_another_version_are_deleted(tmp_path: Path) -> None:
     doubles.remember_page(1, b"d" * 20, 0x0123456789ABCDEF, 5)
     doubles.write_committed(1)
     doubles.close()
-    DigestStore.delete_outdated_sketches(tmp_path)
+    DigestStore.delete_sketches_of_other_algorithm(tmp_path)
     assert (tmp_path / "simhashes").exists(), "it is of our version"
     size = (tmp_path / "simhashes").stat().st_size
     for other in (b"\1", b""):  # an older version, and a table without a version
@@ -86,7 +86,7 @@ def test_simhashes_of_another_version_are_deleted(tmp_path: Path) -> None:
             file.truncate(size - 8)
             file.seek(size - 8)
             file.write(other)
-        DigestStore.delete_outdated_sketches(tmp_path)
+        DigestStore.delete_sketches_of_other_algorithm(tmp_path)
         again = DigestStore(tmp_path)
         assert again.find_similar(0x0123456789ABCDEF, 4) is None
         assert again.find_exact(b"d" * 20) == 5

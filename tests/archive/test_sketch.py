@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmouse.archive.dedup import MIN_WORDS, NEAR_BITS, compute_sketch
+from fieldmouse.archive.duplicate_detection import MIN_WORDS, NEAR_BITS, compute_sketch
 
 ALL = (1 << 64) - 1
 C1, C2, C3, C4 = 0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x27D4EB2F165667C5

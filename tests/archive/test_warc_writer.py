@@ -14,10 +14,10 @@ from warcio.checker import Checker
 from warcio.recordloader import ArcWarcRecord
 
 from fieldmouse.archive import warc_writer
-from fieldmouse.archive.dedup import format_digest, payload_digest
+from fieldmouse.archive.duplicate_detection import format_digest, payload_digest
 from fieldmouse.archive.warc_reader import read_members, read_record, response_in_record
 from fieldmouse.archive.warc_writer import WarcWriter, cdxj_log_path
-from fieldmouse.config.factories import WorkerConfig
+from fieldmouse.config.rules_from_settings import PageProcessingConfig
 from fieldmouse.http import headers as head
 from fieldmouse.storage.checkpoint import ShardState
 from fieldmouse.types.outcome import Response
@@ -231,7 +231,7 @@ def test_rollback_keeps_exactly_the_committed_records(  # type: ignore[no-untype
     tmp_path_factory, counted: int, undone: int, torn: bytes, warc_size: int
 ) -> None:
     folder = tmp_path_factory.mktemp("archive")
-    config: WorkerConfig = msgspec.structs.replace(CONFIG, warc_size=warc_size)
+    config: PageProcessingConfig = msgspec.structs.replace(CONFIG, warc_size=warc_size)
     archive = WarcWriter(folder, 1, config, ShardState())
     for number in range(counted):
         keep(archive, f"http://example.org/{number}", response(b"counted%d" % number))

@@ -9,14 +9,14 @@ import pytest
 
 from fieldmouse.api import cluster_admin
 from fieldmouse.api.cluster_admin import AgentSummary, ClusterStatus
-from fieldmouse.cli import console, main, progress
+from fieldmouse.cli import console, main, progress_and_summary
 from fieldmouse.cli.cluster import cluster as status
 from fieldmouse.cluster.client.identity import UNJOINED_IDENTITY
 from fieldmouse.config.settings_file import Settings
 from fieldmouse.doctor.check.examine import check_crawl
 from fieldmouse.errors import CoordinatorUnreachable
 from fieldmouse.reader.explain import NO_OUTCOME_HERE, CombinedExplanation, Explanation
-from fieldmouse.reader.polling_plan import NoPolls
+from fieldmouse.reader.polling_and_packing_plans import NoPollsToPack
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.types.reason import StoppedBy
 from fieldmouse.types.stats import ClusterSummary, LiveStats, Summary
@@ -44,7 +44,7 @@ STOPPED = msgspec.structs.replace(DONE, exit=130, stopped_by=StoppedBy.SIGNAL, w
 
 def last_words(summary: Summary, said: pytest.CaptureFixture[str]) -> str:
     console.mute_messages(False)  # whoever asked for JSON before us
-    progress.print_summary(summary, Settings(), "my west")
+    progress_and_summary.print_summary(summary, Settings(), "my west")
     return said.readouterr().err
 
 
@@ -96,11 +96,11 @@ def test_agent_progress_counts_held_hosts() -> None:
     reading = LiveStats(
         at=1.0, pages=5, hosts=76, ready=1, front=3, buffered=0, robots=2, waiting=900, failed=0, seen=905, bytes=0
     )
-    line = progress.ProgressLine(network=True)
+    line = progress_and_summary.ProgressLine(network=True)
     line.show(reading)
     assert "  3 hosts held (1 ready)" in line.line(reading)
     assert "  waiting 900 for all" in line.line(reading)
-    alone = progress.ProgressLine()
+    alone = progress_and_summary.ProgressLine()
     alone.show(reading)
     assert "  76 hosts (1 ready)" in alone.line(reading)
     assert "  waiting 900  failed" in alone.line(reading)
@@ -111,7 +111,10 @@ def test_a_round_without_a_budget_shows_its_speed_alone() -> None:
         at=1.0, pages=5, hosts=2, ready=1, front=2, buffered=0, robots=0, waiting=0, failed=0, seen=5, bytes=0, polls=10
     )
     later = msgspec.structs.replace(reading, at=3.0, polls=14)
-    free, bound = progress.ProgressLine(polls=True), progress.ProgressLine(polls=True, budget=7.2)
+    free, bound = (
+        progress_and_summary.ProgressLine(polls=True),
+        progress_and_summary.ProgressLine(polls=True, budget=7.2),
+    )
     for line in (free, bound):
         line.show(reading)
     assert free.line(reading).startswith("0 polls  0/s  changed 0")
@@ -128,8 +131,8 @@ def test_hints_name_the_command_that_continues_the_directory(agent: bytes, verb:
     assert f"`fieldmouse {verb} {home.path}" in advice
     assert ("--coordinator URL" in advice) is bool(agent)
     # `fieldmouse refresh` is refused there.
-    assert ("refresh.on=true" in home.poll_command()) is bool(agent)
-    assert home.poll_command("500/h") in NoPolls(home).hint
+    assert ("refresh.on=true" in home.poll_command_line()) is bool(agent)
+    assert home.poll_command_line("500/h") in NoPollsToPack(home).hint
 
 
 def test_agents_that_know_nothing_of_a_url_are_named_in_one_line() -> None:

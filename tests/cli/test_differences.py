@@ -8,7 +8,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmouse.archive.warc_reader import RecordReader
+from fieldmouse.archive.warc_reader import ArchiveReader
 from fieldmouse.cli.watch.changes import MAX_BLOCK_CHARS, difference_lines
 from fieldmouse.diff.compare import find_hunks
 from fieldmouse.formatting import sanitize
@@ -26,7 +26,7 @@ versions = st.lists(texts, max_size=6)
 
 
 def difference(old: list[str], new: list[str]) -> VersionDifference:
-    page = StoredPage(OutcomeRow(URL, OutcomeKind.PAGE, 1.0), RecordReader(Path("nowhere"), []))
+    page = StoredPage(OutcomeRow(URL, OutcomeKind.PAGE, 1.0), ArchiveReader(Path("nowhere"), []))
     return VersionDifference(URL, page, page, (1, 2), 0.5, list(find_hunks(old, new)))
 
 

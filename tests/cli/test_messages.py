@@ -14,12 +14,13 @@ import msgspec
 import pytest
 
 from fieldmouse import __version__
-from fieldmouse.cli import options
-from fieldmouse.cli.crawl.meadow import HIDDEN_OPTIONS, OPTION_HELP
+from fieldmouse.cli import console, options
+from fieldmouse.cli.crawl.serve_synthetic_web import HIDDEN_OPTIONS, OPTION_HELP
 from fieldmouse.cli.main import fieldmouse, run_command
-from fieldmouse.cli.progress import print_summary
+from fieldmouse.cli.progress_and_summary import print_summary
 from fieldmouse.config import settings_file
 from fieldmouse.config import settings_file as toml_format
+from fieldmouse.config.sections import RefreshRunMode
 from fieldmouse.config.settings_file import Settings
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.testing.meadow.options import MeadowOptions
@@ -54,6 +55,13 @@ def empty_crawl(tmp_path: Path) -> Path:
 def test_the_version_is_told(capsys: Said) -> None:
     assert run_command(["--version"]) == 0
     assert capsys.readouterr().out == f"fieldmouse {__version__}\n"
+
+
+def test_no_line_of_the_command_list_is_cut_off(capsys: Said) -> None:
+    assert run_command(["--help"]) == 0
+    said = capsys.readouterr().out
+    assert "  model " in said
+    assert not [line for line in said.splitlines() if line.endswith("...") and "COMMAND" not in line]
 
 
 @pytest.mark.parametrize(("name", "command"), verbs())
@@ -109,6 +117,24 @@ def test_every_knob_of_the_meadow_can_be_turned() -> None:
         (["crawl", "x", "--seed", "ftp://a.example/"], 2, "`ftp://a.example/`", "http:// or https://"),
         (["crawl", "x", "--seeds-file", "missing.txt"], 2, "missing.txt", "check the name"),
         (["crawl", "x", "--seed", "http://a.example/", "--delay", "5"], 2, 'politeness.delay` is "5"', "10s"),
+        (
+            ["crawl", "x", "--seed", "http://a.example/", "--delay", "1"],
+            2,
+            'politeness.delay` is "1"',
+            "; the unit is missing: write 1s",
+        ),
+        (
+            ["crawl", "x", "--seed", "http://a.example/", "--set", "delay=1s"],
+            2,
+            "there is no setting `delay`",
+            "did you mean `politeness.delay`?",
+        ),
+        (
+            ["crawl", "x", "--seed", "http://a.example/", "--set", "pages=5"],
+            2,
+            "there is no setting `pages`",
+            "did you mean `crawl.pages` or `buffer.pages`",
+        ),
         (["crawl", "x", "--seed", "http://a.example/", "--pages", "many"], 2, "crawl.pages", "whole number"),
         (["crawl", "x", "--seed", "http://a.example/", "--scope", "moon"], 2, "scope.mode", '"web"'),
         (["crawl", "x", "--seed", "http://a.example/", "--policy", "idnex"], 2, "frontier.policy", "index"),
@@ -117,12 +143,14 @@ def test_every_knob_of_the_meadow_can_be_turned() -> None:
         (["crawl", "x", "--seed", "http://a.example/", "--progress", "2"], 2, "--progress 2", "5s"),
         (["crawl", "x", "--seed", "http://a.example/", "--config", "no.toml"], 2, "no.toml", "name"),
         (["resume", "nowhere"], 1, "`nowhere` holds no crawl", "fieldmouse crawl nowhere"),
-        (["search", "nowhere", "word"], 1, "`nowhere` holds no crawl", "fieldmouse crawl nowhere"),
+        (["search", "nowhere", "word"], 1, "`nowhere` holds no crawl", "there is no such directory"),
+        (["search", __file__, "word"], 1, "holds no crawl", "it is a file: name the directory"),
+        (["resume", __file__], 1, "holds no crawl", "it is a file: name the directory"),
         (["search", "nowhere"], 2, "Missing argument 'WORDS...'", "see `fieldmouse search --help`"),
-        (["export", "nowhere", "--to", "x.jsonl"], 1, "`nowhere` holds no crawl", "fieldmouse crawl"),
+        (["export", "nowhere", "--to", "x.jsonl"], 1, "`nowhere` holds no crawl", "there is no such directory"),
         (["export", "nowhere", "--to", "x.docx"], 2, "the name `x.docx` has no known format", ".parquet"),
-        (["explain", "nowhere", "http://a.example/"], 1, "`nowhere` holds no crawl", "fieldmouse crawl"),
-        (["doctor", "nowhere"], 1, "`nowhere` holds no crawl", "fieldmouse crawl nowhere"),
+        (["explain", "nowhere", "http://a.example/"], 1, "`nowhere` holds no crawl", "there is no such directory"),
+        (["doctor", "nowhere"], 1, "`nowhere` holds no crawl", "there is no such directory"),
         (["meadow", "serve", "--hosts", "9", "--pages", "3"], 2, "too few for 9 hosts", "--pages 9"),
         (["meadow", "serve", "--latency", "20"], 2, '"20" is no duration', "see `fieldmouse meadow serve"),
     ],
@@ -260,6 +288,21 @@ def test_the_time_of_a_run_is_not_told_as_that_of_all_pages(capsys: Said) -> Non
     assert "90 pages from 3 hosts, 0 B, in 9 s (10 pages/s)" in said
     assert "5,090 pages from 3 hosts, 0 B; this run took 9 s (10 pages/s)" in said
     assert "continue with `fieldmouse resume 'my crawls/c'`" in said
+
+
+@pytest.mark.parametrize(
+    ("ending", "hint"),
+    [
+        ({"exit": 130, "stopped_by": "signal"}, "continue the round with `fieldmouse refresh c --budget 5/s --once`"),
+        ({"waiting": 7}, "fetch them, too, with `fieldmouse refresh c --budget 5/s --once --continue`"),
+    ],
+)
+def test_the_hint_after_a_round_repeats_its_options(ending: dict[str, object], hint: str, capsys: Said) -> None:
+    console.mute_messages(False)  # whoever asked for JSON before us
+    plain = dict.fromkeys(Summary.__struct_fields__[:13], 0) | ending
+    order = RefreshRunMode(once=True, hold_waiting=True, refresh_only=True)
+    print_summary(msgspec.convert(plain, Summary), Settings(), "c", order, " --budget 5/s --once")
+    assert f"hint: {hint}\n" in capsys.readouterr().err
 
 
 def test_one_page_is_one_page(capsys: Said) -> None:

@@ -12,7 +12,7 @@ import pytest
 from fieldmouse.cli.main import run_command
 from fieldmouse.config import settings_file
 from fieldmouse.config.settings_file import Settings
-from fieldmouse.control.page_trace import ROW, PageFate, TraceFile
+from fieldmouse.control.buffer_trace import ROW, BufferEvent, TraceFileWriter
 from fieldmouse.storage.directory import CrawlDir
 
 Said = pytest.CaptureFixture[str]
@@ -28,17 +28,17 @@ def crawl(tmp_path_factory: pytest.TempPathFactory) -> Path:
     robots = np.repeat([4, 8], [1000, 2000])
     begun = np.zeros(3002, ROW)
     rows, free = begun[1:], 0.0
-    begun[0]["at"], begun[0]["robots"], begun[0]["fate"] = 1e9 - 1, 4, PageFate.BEGAN
+    begun[0]["at"], begun[0]["robots"], begun[0]["fate"] = 1e9 - 1, 4, BufferEvent.BEGAN
     for place, (at, mode) in enumerate(zip(arrived, robots, strict=True)):
         row = rows[place + (place >= 1000)]
         start = max(at, free)
         free = start + rng.gamma(2.0, 0.075)
         row["at"], row["stay"], row["wait"] = 1e9 + at, free - at, start - at
         row["robots"] = row["allowed"] = mode
-        row["fate"] = PageFate.SERVED
+        row["fate"] = BufferEvent.SERVED
     rows[1000]["at"], rows[1000]["robots"], rows[1000]["allowed"] = 1e9 + 515.0, 8, 8
-    rows[1000]["fate"] = PageFate.SWITCHED
-    file = TraceFile(home / "pages.trace", 1 << 24)
+    rows[1000]["fate"] = BufferEvent.SWITCHED
+    file = TraceFileWriter(home / "pages.trace", 1 << 24)
     file.append(begun.tobytes())
     file.close()
     return path

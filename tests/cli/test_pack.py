@@ -11,8 +11,8 @@ import pytest
 from fieldmouse.cli.main import run_command
 from fieldmouse.config import settings_file
 from fieldmouse.config.settings_file import Settings
-from fieldmouse.policy.packing.plan import PackingPlan
 from fieldmouse.policy.polling.policies import UniformPolicy
+from fieldmouse.policy.site_packing.plan import PackingPlan
 from fieldmouse.reader.crawl_reader import CrawlReader
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.types.outcome import OutcomeRow
@@ -126,7 +126,7 @@ def test_people_are_told_how_many_nodes_and_which_sites(atlas: Path, capsys: Sai
 
 
 def test_the_room_plans_and_keeps_nothing(atlas: Path) -> None:
-    plan = CrawlReader(atlas).packing(160)
+    plan = CrawlReader(atlas).packing_plan(160)
     assert len(plan.nodes) == 2
     assert not (atlas / "pack.json").exists()
 

@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from fieldmouse.api.crawl_plan import plan_to_resume
+from fieldmouse.api.crawl_preparation import plan_to_resume
 from fieldmouse.cli.main import run_command
 from fieldmouse.config.settings_file import load
 from meadowland import RunningMeadow, running_meadow
@@ -152,8 +152,8 @@ def test_each_fate_is_explained_in_words(meadow: RunningMeadow, atlas: Path, cap
     examples = {
         "fetched": next(url for url, (status, allowed) in truth.items() if allowed and status == 200),
         "moved with status": next(url for url, (status, allowed) in truth.items() if allowed and status in (301, 302)),
-        "client error status": next(url for url, (status, allowed) in truth.items() if allowed and status == 404),
-        "never seen": meadow.seeds[0] + "nowhere",
+        "with status 404": next(url for url, (status, allowed) in truth.items() if allowed and status == 404),
+        "no link to it was accepted": meadow.seeds[0] + "nowhere",
         "out of scope": "https://example.org/",
     }
     for words, url in examples.items():
@@ -280,6 +280,29 @@ def test_private_addresses_are_refused_unless_allowed(meadow: RunningMeadow, tmp
     assert told["reasons"] == {"private address": 1}
 
 
+def test_a_resume_without_the_option_of_the_run_before_fails_with_a_hint(meadow: RunningMeadow, tmp_path: Path) -> None:
+    crawl = str(tmp_path / "local")
+    fieldmouse("crawl", crawl, "--seed", meadow.seeds[0], "--delay", "0s", "--set", "index.shards=1", code=1)
+
+    def resume(*words: str) -> tuple[int, str]:
+        command = [sys.executable, "-m", "fieldmouse", "resume", crawl, *words]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=250)
+        return done.returncode, done.stderr
+
+    secret = ["--set", 'network.headers={"Cookie" = "id=1"}']
+    code, said = resume("--allow-private", "--retry-failed", "--pages", "3", "--concurrency", "1", *secret)
+    assert code == 3
+    again = f"{crawl} --concurrency 1 --allow-private --set network.headers=..."
+    assert f"hint: continue with `fieldmouse resume {again}`\n" in said
+    assert "loopback and private addresses are refused" not in said
+    code, said = resume()
+    assert code == 1
+    assert "note: loopback and private addresses are refused; allow them with `--allow-private`\n" in said
+    assert "error: not one page was stored: http://" in said
+    assert f"`fieldmouse resume {crawl} --allow-private --retry-failed` visits such hosts" in said
+    assert "hint: search it" not in said
+
+
 def test_an_interrupted_crawl_says_so_and_can_be_resumed(tmp_path: Path) -> None:
     with running_meadow(hosts=4, pages=60, page_kb=4, links=20, latency=0.01) as slow:
         crawl = tmp_path / "atlas"
@@ -379,7 +402,7 @@ def test_a_lost_or_damaged_index_is_not_searched_in_silence(atlas: Path) -> None
 
 def test_a_url_that_is_too_deep_or_left_out_is_explained_by_its_rule(meadow: RunningMeadow, tmp_path: Path) -> None:
     crawl = tmp_path / "shallow"
-    words = ["--depth", "0", "--set", 'scope.exclude_prefixes=["/private-part"]']
+    words = ["--depth", "0", "--set", 'scope.exclude_prefixes=["/other", "/private-part"]']
     fieldmouse("crawl", str(crawl), "--seed", meadow.seeds[0], *MANNERS, *words)
     (home,) = exported(crawl)
     assert home["depth"] == 0
@@ -388,4 +411,4 @@ def test_a_url_that_is_too_deep_or_left_out_is_explained_by_its_rule(meadow: Run
     told = [str(fieldmouse("explain", str(crawl), url)["says"]) for url in others[:6]]
     assert any("links to it: it would be 1 link away from a seed (`crawl.max_depth` is 0)" in says for says in told)
     left_out = fieldmouse("explain", str(crawl), host + "/private-part/1")
-    assert "`scope.exclude_prefixes`" in str(left_out["says"])
+    assert "it is left out by `scope.exclude_prefixes`: `/private-part`" in str(left_out["says"])

@@ -17,7 +17,7 @@ import pytest
 import redis
 
 from cluster.audits import Audit, audit_of_ledger, audit_of_server, merged
-from fieldmouse.clock import ManualClock
+from fieldmouse.clock import AutoAdvanceClock
 from fieldmouse.cluster.coordinator import AgentId, Coordinator, CrawlRebuilder
 from fieldmouse.cluster.redis.coordinator import RedisCoordinator
 from fieldmouse.cluster.redis.rebuild import RedisRebuilder
@@ -83,7 +83,7 @@ def some_addresses(count: int) -> list[str]:
 
 class MemoryWorld:
     def __init__(self) -> None:
-        self.clock = ManualClock(1_700_000_000.0)
+        self.clock = AutoAdvanceClock(1_700_000_000.0)
         self.server = MemoryServer(self.clock)
         self._disk = self.server.snapshot()
 

@@ -27,7 +27,7 @@ import zstandard
 
 from fieldmouse.cluster import decoding
 from fieldmouse.cluster import decoding as blocks
-from fieldmouse.cluster.client.placement import agent_table, share_of_pages
+from fieldmouse.cluster.client.host_placement import agent_table, share_of_pages
 from fieldmouse.cluster.coordinator import AgentReport, CrawlSpec, HostPayload, LeaseId, ListedAgent
 from fieldmouse.cluster.decoding import DamagedValue, UrlsToRefetch, encode_row, pack_urls
 from fieldmouse.cluster.redis import script_codec
@@ -35,7 +35,7 @@ from fieldmouse.errors import CoordinatorError
 from fieldmouse.policy import local_outage
 from fieldmouse.policy.balance import agent_choice
 from fieldmouse.robotstxt.parser import RobotsTxt
-from fieldmouse.types.host_state import HostState, UnreachedNote
+from fieldmouse.types.host_state import AgentConnectFailure, HostState
 from fieldmouse.types.reason import OutcomeReason
 from fieldmouse.types.request import Request
 from fieldmouse.url import Host, Url
@@ -72,11 +72,11 @@ def _excluding(count: int) -> bytes:
 def _learned() -> bytes:
     row = b""
     for agent in ("east", "west", "north"):
-        row = _BALANCERS[-1].observe(row, agent, 0.7, 0.1)
+        row = _BALANCERS[-1].record_visit(row, agent, 0.7, 0.1)
     return row
 
 
-_unreached = UnreachedNote("east", "m1", OutcomeReason.NO_ADDRESS, 30.0)
+_unreached = AgentConnectFailure("east", "m1", OutcomeReason.NO_ADDRESS, 30.0)
 STATE = _encode(HostState(address="192.0.2.7", crawl_delay=2.0, failures=1, pages=9, unreached=(_unreached,)))
 ADVERT = _encode(AgentReport(3.0, 1.1, 0.2, 500, 3.5, 16, "m1", "/srv/crawl", 300.0, 4, True, False))
 ROBOTS = b"User-agent: *\nDisallow: /private\nCrawl-delay: 2\nSitemap: http://a.test/s.xml\n"
@@ -108,7 +108,7 @@ def _use_learned(value: bytes) -> object:
     table = agent_choice.AgentTable.from_names(["east", "west", "south"])
     for each in _BALANCERS:
         each.choose(HOST, row, 0, table)
-        each.observe(row, "east", 0.4, 0.1)
+        each.record_visit(row, "east", 0.4, 0.1)
     return row
 
 

@@ -7,11 +7,12 @@ from unittest.mock import MagicMock
 
 import numpy as np
 
-from fieldmouse.aio import WakeUp
+from fieldmouse.aio import WakeUpCallbacks
 from fieldmouse.clock import Clock
-from fieldmouse.cluster.client.outbox import Outbox
-from fieldmouse.cluster.client.pending import AddressLeases, AgentLease, ClusterPageQuota, PendingCalls
-from fieldmouse.cluster.client.placement import HostPayloadCodec, HostPlacement
+from fieldmouse.cluster.client.coordinator_outbox import Outbox
+from fieldmouse.cluster.client.host_payload import HostPayloadCodec
+from fieldmouse.cluster.client.host_placement import HostPlacement
+from fieldmouse.cluster.client.pending_calls import AddressLeases, ClusterPageQuota, HeartbeatDeadline, PendingCalls
 from fieldmouse.cluster.client.session import ClusterSession, SessionSettings
 from fieldmouse.cluster.coordinator import Coordinator, SiteBounds
 from fieldmouse.policy.balance import agent_choice
@@ -24,7 +25,7 @@ def a_chooser() -> HostPlacement:
 
 
 def a_mailbox(
-    folder: Path, clock: Clock, lease: AgentLease, chooser: HostPlacement, outbox: Outbox | None = None
+    folder: Path, clock: Clock, lease: HeartbeatDeadline, chooser: HostPlacement, outbox: Outbox | None = None
 ) -> PendingCalls:
     return PendingCalls(
         outbox=Outbox(folder / "board", None, clock.now) if outbox is None else outbox,
@@ -45,7 +46,7 @@ def a_session(board: Coordinator, folder: Path, mailbox: PendingCalls, quota: Cl
         addresses=AddressLeases(board, mailbox.lease, mailbox.clock, lambda address: None),
         quota=quota,
         frontier=MagicMock(),
-        bell=WakeUp(),
+        bell=WakeUpCallbacks(),
         encode_status=bytes,
         on_reply=lambda reply: None,
         on_error=lambda error: None,

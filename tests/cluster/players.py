@@ -116,7 +116,7 @@ class Network:
         """Start a process; an earlier one of that name may have died just now, or still run."""
         agent = dice.choice(AGENTS)
         if old := self.players.pop(agent, None):
-            if dice.random() < 0.5 and self.do(self.board.is_active(old.name)):
+            if dice.random() < 0.5 and self.do(self.board.was_never_fenced(old.name)):
                 self._tell_again(old)
                 self.happened("told by a quick successor")
             self._falls(old)
@@ -253,7 +253,7 @@ class Network:
 
     def wish(self, dice: Random) -> None:
         player, hosts = self._somebody(dice), dice.sample(HOSTS, 2)
-        self.do(self.board.request_hosts(player.name, hosts))
+        self.do(self.board.request_hosts_for_polls(player.name, hosts))
         self.wished.update((player.name.agent, host) for host in hosts)
 
     def _granted(self, player: Player, grant: HostGrant) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from fieldmouse.clock import Clock
-from fieldmouse.cluster.client.pending import AddressLeases, AgentLease
+from fieldmouse.cluster.client.pending_calls import AddressLeases, HeartbeatDeadline
 from fieldmouse.cluster.coordinator import AgentId, CrawlSpec, LinkOffer, SiteBounds
 from fieldmouse.testing import virtual_time
 from fieldmouse.testing.memory_coordinator import MemoryCoordinator, MemoryServer
@@ -23,23 +23,23 @@ def test_an_address_that_a_restarted_server_forgot_is_left_at_once() -> None:
         await board.join(ADA, 100.0)
         await board.offer_links([LinkOffer(A, "test", [(1, b"row")])], SiteBounds())
         (grant,) = await board.lease_hosts(ADA, 1, 10)
-        lease = AgentLease(100.0, clock.now)
+        lease = HeartbeatDeadline(100.0, clock.now)
         lease.set_holder(ADA)
         lease.renew(clock.now())
         refused = list[str]()
         addresses = AddressLeases(board, lease, clock, refused.append)
-        serving = asyncio.ensure_future(addresses.deliver_forever())
+        serving = asyncio.ensure_future(addresses.send_calls_forever())
         before, told = server.snapshot(), []
         for address in (KEPT, FREED):
             assert (await addresses.lease_address(address, A, grant.epoch, 1.0)).granted
         addresses.release_address(FREED, clock.now())
         await clock.sleep(1.0)
         server.restart()  # it loses nothing
-        await addresses.renew_held_addresses()
+        await addresses.reacquire_held_addresses()
         told.append([*refused])
         for _ in range(2):
             server.restart(before)
-            await addresses.renew_held_addresses()
+            await addresses.reacquire_held_addresses()
             told.append([*refused])
         serving.cancel()
         return told

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from fieldmouse.api import agent_settings
+from fieldmouse.api import agent_preparation
 from fieldmouse.cli import main
 from fieldmouse.cluster.client.identity import UNJOINED_IDENTITY, begin_start, is_agent_directory
 from fieldmouse.cluster.client.session import open_coordinator
@@ -212,10 +212,10 @@ def test_a_directory_of_an_agent_killed_during_creation_is_still_an_agents(
 ) -> None:
     words: dict[str, object] = {"allow_private": True}
     where = ([server.url], f"made-{missing}")
-    plan = agent_settings.plan_agent(tmp_path / "a", *where, words, {}, ["http://127.0.0.1:9/"])
+    plan = agent_preparation.plan_agent(tmp_path / "a", *where, words, {}, ["http://127.0.0.1:9/"])
     plan.open_and_lock().unlock()
     (tmp_path / "a" / missing).unlink(missing_ok=True)
-    again = agent_settings.plan_agent(tmp_path / "a", *where, {}, {})
+    again = agent_preparation.plan_agent(tmp_path / "a", *where, {}, {})
     assert again.new == (missing == "crawl.json")
     again.open_and_lock().unlock()
     assert is_agent_directory(tmp_path / "a")
@@ -225,16 +225,16 @@ def test_a_resumed_agent_uses_the_settings_of_its_machine(server: ServerProcess,
     """Without the names it would find no host, and hosts would rest for all agents."""
     where, home = ([server.url], "kept"), tmp_path / "a"
     words: dict[str, object] = {"resolve": ("a.test=127.0.0.9",), "concurrency": "3", "pages": "70"}
-    first = agent_settings.plan_agent(home, *where, words, {"storage.checkpoint": "1s"}, ["http://a.test/"])
+    first = agent_preparation.plan_agent(home, *where, words, {"storage.checkpoint": "1s"}, ["http://a.test/"])
     first.open_and_lock().unlock()
-    again = agent_settings.plan_agent(home, *where, {}, {}).settings
+    again = agent_preparation.plan_agent(home, *where, {}, {}).settings
     assert again.network.resolve == ("a.test=127.0.0.9",)
     assert (again.fetch.concurrency, again.storage.checkpoint) == (3, 1.0)
-    said = agent_settings.plan_agent(home, *where, {"concurrency": "5"}, {}).settings
+    said = agent_preparation.plan_agent(home, *where, {"concurrency": "5"}, {}).settings
     assert (said.fetch.concurrency, said.storage.checkpoint) == (5, 1.0)
     other = tmp_path / "other.toml"
     other.write_text("[fetch]\nconcurrency = 7\n")
-    instead = agent_settings.plan_agent(home, *where, {}, {}, config=other).settings
+    instead = agent_preparation.plan_agent(home, *where, {}, {}, config=other).settings
     assert (instead.fetch.concurrency, instead.network.resolve) == (7, ())
     # Settings of the crawl come from the coordinator, whatever the file of one agent says. Delays may be
     # longer.
@@ -243,7 +243,7 @@ def test_a_resumed_agent_uses_the_settings_of_its_machine(server: ServerProcess,
     for delay, kept in (("9s", 9.0), ("10ms", 1.0)):
         edited = text.replace("pages = 70", "pages = 9").replace('delay = "1s"', f'delay = "{delay}"')
         file.write_text(edited.replace('lease = "15s"', 'lease = "99s"'))
-        strange = agent_settings.plan_agent(home, *where, {}, {}).settings
+        strange = agent_preparation.plan_agent(home, *where, {}, {}).settings
         assert (strange.crawl.pages, strange.politeness.delay, strange.cluster.lease) == (70, kept, 15.0)
 
 
@@ -252,14 +252,14 @@ def test_an_agent_of_another_crawl_is_not_told_that_the_coordinator_was_lost(
 ) -> None:
     words: dict[str, object] = {"allow_private": True}
     where = ([server.url], "news")
-    agent_settings.plan_agent(tmp_path / "a", *where, words, {}, ["http://127.0.0.1:9/"]).open_and_lock().unlock()
+    agent_preparation.plan_agent(tmp_path / "a", *where, words, {}, ["http://127.0.0.1:9/"]).open_and_lock().unlock()
     begin_start(tmp_path / "a", "news")
     with pytest.raises(UsageError, match="belongs to the crawl `news`, not to `nwes`") as wrong:
-        agent_settings.plan_agent(tmp_path / "a", [server.url], "nwes", {}, {})
+        agent_preparation.plan_agent(tmp_path / "a", [server.url], "nwes", {}, {})
     assert "`--crawl news`" in wrong.value.hint
     server.client().flushall()
     with pytest.raises(CoordinatorDataLost):
-        agent_settings.plan_agent(tmp_path / "a", *where, {}, {})
+        agent_preparation.plan_agent(tmp_path / "a", *where, {}, {})
 
 
 def test_a_single_machine_crawl_can_start_where_an_agent_was_killed_before_it_joined(tmp_path: Path) -> None:
@@ -376,7 +376,7 @@ def test_the_error_for_an_unknown_crawl_lists_the_existing_ones(tmp_path: Path, 
         assert none["hint"] == "it has none yet: begin one with `fieldmouse agent`"
         assert not asked(capfd, "cluster", "list", *where)
         for name in ("news", "wikis"):
-            plan = agent_settings.plan_agent(tmp_path / name, [server.url], name, {}, {}, ["http://127.0.0.1:9/"])
+            plan = agent_preparation.plan_agent(tmp_path / name, [server.url], name, {}, {}, ["http://127.0.0.1:9/"])
             plan.open_and_lock().unlock()
         wrong = asked(capfd, "cluster", "drain", "ada", *where, "--crawl", "nwes", expect=1)
         assert wrong["error"] == "the coordinator knows no crawl `nwes`"

@@ -8,11 +8,11 @@ import msgspec
 import numpy as np
 import pytest
 
-from fieldmouse.clock import ManualClock
-from fieldmouse.cluster.client.placement import HostFailover, agent_table
+from fieldmouse.clock import AutoAdvanceClock
+from fieldmouse.cluster.client.host_placement import UnreachableHostReferrer, agent_table
 from fieldmouse.cluster.coordinator import AgentReport, ListedAgent
 from fieldmouse.policy.local_outage import NOTE_SECONDS
-from fieldmouse.types.host_state import HostState, UnreachedNote
+from fieldmouse.types.host_state import AgentConnectFailure, HostState
 from fieldmouse.types.reason import OutcomeReason
 
 
@@ -27,9 +27,9 @@ GONE = [note("dead", "a", alive=False), note("leaving", "b", draining=True)]
 GONE += [note("cut off", "c", resting=True)]
 
 
-def meeting(notes: Sequence[ListedAgent], clock: ManualClock | None = None) -> HostFailover:
-    colleagues = HostFailover(clock or ManualClock(1000.0), np.random.default_rng(1), "here")
-    colleagues.update_agents("me", notes)
+def meeting(notes: Sequence[ListedAgent], clock: AutoAdvanceClock | None = None) -> UnreachableHostReferrer:
+    colleagues = UnreachableHostReferrer(clock or AutoAdvanceClock(1000.0), np.random.default_rng(1), "here")
+    colleagues.set_other_agents("me", notes)
     return colleagues
 
 
@@ -44,7 +44,7 @@ def test_agents_that_take_no_hosts_are_not_asked(other: ListedAgent, final: bool
     noted = both.offer_to_others(HostState(), OutcomeReason.NO_CONNECTION, final=final)
     assert noted is not None
     assert noted.unreached == (
-        UnreachedNote("me", "here", OutcomeReason.NO_CONNECTION, 1000.0 + NOTE_SECONDS, counts=final),
+        AgentConnectFailure("me", "here", OutcomeReason.NO_CONNECTION, 1000.0 + NOTE_SECONDS, counts=final),
     )
     assert {both.next_agent_to_try(HostState(), noted) for _ in range(20)} == {"well"}
 
@@ -59,8 +59,8 @@ def test_a_local_network_failure_is_no_second_opinion() -> None:
     """One has no network, the host refuses the other: a third is asked before that counts."""
     ours = meeting([ME, WELL]).offer_to_others(HostState(), OutcomeReason.NO_CONNECTION, final=False)
     assert ours is not None
-    theirs = HostFailover(ManualClock(1000.0), np.random.default_rng(1), "there")
-    theirs.update_agents("well", [ME, WELL, note("third", "elsewhere")])
+    theirs = UnreachableHostReferrer(AutoAdvanceClock(1000.0), np.random.default_rng(1), "there")
+    theirs.set_other_agents("well", [ME, WELL, note("third", "elsewhere")])
     refused = theirs.offer_to_others(ours, OutcomeReason.NO_CONNECTION, final=True)
     assert refused is not None
     assert theirs.next_agent_to_try(ours, refused) == "third"
@@ -70,11 +70,11 @@ def test_a_local_network_failure_is_no_second_opinion() -> None:
 
 
 def test_a_host_handed_on_does_not_come_back_for_a_while() -> None:
-    clock = ManualClock(1000.0)
+    clock = AutoAdvanceClock(1000.0)
     mine = meeting([ME, WELL]).offer_to_others(HostState(), OutcomeReason.NO_ADDRESS, final=False)
     assert mine is not None
-    theirs = HostFailover(clock, np.random.default_rng(1), "there")
-    theirs.update_agents("well", [ME, WELL])
+    theirs = UnreachableHostReferrer(clock, np.random.default_rng(1), "there")
+    theirs.set_other_agents("well", [ME, WELL])
     assert theirs.offer_to_others(mine, OutcomeReason.NO_ADDRESS, final=False) is None
     clock.advance(NOTE_SECONDS)
     again = theirs.offer_to_others(mine, OutcomeReason.NO_ADDRESS, final=False)

@@ -267,7 +267,7 @@ async def test_an_overdue_agent_is_fenced_even_if_the_reply_does_not_list_it(wor
     pulse = await board.heartbeat(BOB, HeartbeatRequest(b"", LEASE, names[55]))
     assert {note.agent for note in pulse.agents} == {"bob", *names[56:], *names[:20]}
     assert (pulse.alive, pulse.members) == (99, 100)
-    assert not await board.is_active(lost)
+    assert not await board.was_never_fenced(lost)
     assert (await only(board, BOB)).host == A
 
 
@@ -278,12 +278,12 @@ async def test_a_silent_agent_is_fenced_and_its_hosts_and_urls_go_to_others(worl
     await board.ack(ADA, done(lost, [2]))
     world.advance(LEASE - 10)
     await board.heartbeat(BOB, HeartbeatRequest(b"", LEASE))
-    assert await board.is_active(ADA)
+    assert await board.was_never_fenced(ADA)
     assert await board.lease_hosts(BOB, 5, 5) == []
     world.advance(20)
     notes = {note.agent: note for note in (await board.heartbeat(BOB, HeartbeatRequest(b"", LEASE))).agents}
     assert not notes["ada"].alive
-    assert not await board.is_active(ADA)
+    assert not await board.was_never_fenced(ADA)
     taken = await only(board, BOB)
     assert taken.epoch > lost.epoch
     assert sorted(taken.rows) == links([1, 3])
@@ -306,7 +306,7 @@ async def test_a_silent_agent_is_fenced_and_its_hosts_and_urls_go_to_others(worl
     await board.ack(BOB, done(taken, [1, 3]))
     assert await sums(board) == (3, 3, 0)
     await board.join(AgentId("ada", 2), LEASE)
-    assert await board.is_active(AgentId("ada", 2))
+    assert await board.was_never_fenced(AgentId("ada", 2))
 
 
 @told_to
@@ -315,7 +315,7 @@ async def test_an_overdue_agent_that_is_not_fenced_may_still_acknowledge(world: 
     grant = await only(board, ADA)
     world.advance(LEASE + 1)
     assert await board.lease_hosts(ADA, 1, 1) == []
-    assert await board.is_active(ADA)
+    assert await board.was_never_fenced(ADA)
     assert await board.ack(ADA, done(grant, [1])) == [()]
     await board.heartbeat(ADA, HeartbeatRequest(b"", LEASE))
     assert await board.ack(ADA, done(grant, [2])) == [()]
@@ -706,7 +706,7 @@ async def test_forgetting_an_agent_keeps_its_acknowledged_urls(world: World, boa
     await board.ack(ADA, done(await only(board, ADA), [1]))
     assert await board.forget_agent("ada", again=False) == 0
     assert await sums(board) == (2, 1, 1)
-    assert not await board.is_active(ADA)
+    assert not await board.was_never_fenced(ADA)
     await board.join(AgentId("ada", 2), LEASE)
     assert len(await board.list_agents()) == 2
 
@@ -743,9 +743,9 @@ async def test_a_retried_url_waits_again_once(world: World, board: Coordinator) 
     await board.ack(ADA, done(grant, [2, 3], "failed"))
     await board.release_hosts(ADA, [ReleasedHost(of(grant), HostPayload(b"buried"))])
     taken = RetryBatch(A, [(2, b"again 2"), (3, b"again 3")], ["failed"] * 2, 7)
-    assert await board.retry_failed(ADA, taken) == 2
+    assert await board.requeue_failed(ADA, taken) == 2
     for _ in range(2):
-        assert await board.retry_failed(ADA, taken) == 0, "it was told before"
+        assert await board.requeue_failed(ADA, taken) == 0, "it was told before"
     books = await board.totals()
     assert (books.seen, books.settled, books.waiting) == (3, 1, 2)
     assert books.kinds == {"page": 1}
@@ -754,10 +754,10 @@ async def test_a_retried_url_waits_again_once(world: World, board: Coordinator) 
     assert grant.payload.state == b"buried"
     await board.ack(BOB, done(grant, [2, 3], "page"))
     assert (await board.totals()).kinds == {"page": 3}
-    assert await board.retry_failed(ADA, replace(taken, number=8, rows=[(3, b"row 3")], kinds=["page"])) == 1
+    assert await board.requeue_failed(ADA, replace(taken, number=8, rows=[(3, b"row 3")], kinds=["page"])) == 1
     assert (await board.totals()).waiting == 1
     with pytest.raises(AgentFenced):
-        await board.retry_failed(CYD, taken)
+        await board.requeue_failed(CYD, taken)
 
 
 @told_to
@@ -819,27 +819,27 @@ async def test_a_coordinator_with_an_old_copy_rejects_agents_with_later_heartbea
     world.remember()
     await board.heartbeat(ADA, HeartbeatRequest(b"", LEASE, number=4, since=HeartbeatId("ada", 1, 3)))
     await board.heartbeat(ADA, HeartbeatRequest(b"", LEASE, number=2))  # arrives late
-    await board.check_heartbeat_known(HeartbeatId("ada", 1, 4))
+    await board.check_no_data_lost(HeartbeatId("ada", 1, 4))
     await board.close()
     world.restart_forgetful()
     board = world.board()
     for number in range(1, 9):
         await board.heartbeat(BOB, HeartbeatRequest(b"", LEASE, number=number))
-    await board.check_heartbeat_known(HeartbeatId("ada", 1, 3))
+    await board.check_no_data_lost(HeartbeatId("ada", 1, 3))
     before = await board.heartbeat(ADA, HeartbeatRequest(b"old", LEASE, since=HeartbeatId("ada", 1, 3)))
     for unheard in (HeartbeatId("ada", 1, 4), HeartbeatId("ada", 2, 1), HeartbeatId("eve", 1, 1)):
         with pytest.raises(CoordinatorDataLost, match=f"old copy of its data.*`{unheard.agent}`") as told:
-            await board.check_heartbeat_known(unheard)
+            await board.check_no_data_lost(unheard)
         assert "cluster rebuild" in told.value.hint
         with pytest.raises(CoordinatorDataLost, match="old copy"):
             await board.heartbeat(ADA, HeartbeatRequest(b"new", LEASE, number=9, since=unheard))
     after = await board.heartbeat(ADA, HeartbeatRequest(b"old", LEASE))
     assert [note.status for note in after.agents] == [note.status for note in before.agents]
     with pytest.raises(CoordinatorDataLost):
-        await board.check_heartbeat_known(HeartbeatId("ada", 1, 9))
+        await board.check_no_data_lost(HeartbeatId("ada", 1, 9))
     await board.join(AgentId("ada", 2), LEASE)
     await board.heartbeat(AgentId("ada", 2), HeartbeatRequest(b"", LEASE, number=1, since=HeartbeatId("ada", 1, 3)))
-    await board.check_heartbeat_known(HeartbeatId("ada", 1, 1000))
+    await board.check_no_data_lost(HeartbeatId("ada", 1, 1000))
     await board.close()
 
 
@@ -853,7 +853,7 @@ async def test_retried_urls_are_not_sent_out_twice_when_their_agent_is_lost(worl
     booked = LeaseAck(of(grant), keys, ["page"] * 7 + ["failed"] * 3)
     await board.ack(ADA, AckBatch([booked], pack_urls(urls), 1))
     await board.release_hosts(ADA, [ReleasedHost(of(grant), HostPayload())])
-    assert await board.retry_failed(ADA, RetryBatch(A, rows[7:], ["failed"] * 3, 2)) == 3
+    assert await board.requeue_failed(ADA, RetryBatch(A, rows[7:], ["failed"] * 3, 2)) == 3
     grant = await only(board, BOB)  # of the three that wait again one is fetched, and fails permanently
     assert len(grant.rows) == 3
     key = grant.rows[0][0]
@@ -879,11 +879,11 @@ async def test_a_url_that_waits_again_is_not_queued_twice(world: World, board: C
     grant = await only(board, ADA)
     await board.ack(ADA, AckBatch([LeaseAck(of(grant), keys, ["failed"] * 6)], pack_urls(urls), 1))
     await board.release_hosts(ADA, [ReleasedHost(of(grant), HostPayload())])
-    assert await board.retry_failed(BOB, RetryBatch(A, rows[:2], ["failed"] * 2, 5)) == 2
+    assert await board.requeue_failed(BOB, RetryBatch(A, rows[:2], ["failed"] * 2, 5)) == 2
     assert await board.forget_agent("ada", again=True) == 4
     ada = AgentId("ada", 2)
     await board.join(ada, LEASE)
-    assert await board.retry_failed(ada, RetryBatch(A, rows, ["failed"] * 6, 9)) == 0
+    assert await board.requeue_failed(ada, RetryBatch(A, rows, ["failed"] * 6, 9)) == 0
     assert await sums(board) == (6, 0, 6)
     assert (await board.totals()).kinds == {}
     world.advance(1.0)
@@ -892,7 +892,7 @@ async def test_a_url_that_waits_again_is_not_queued_twice(world: World, board: C
     await board.ack(ada, done(grant, keys))
     assert await sums(board) == (6, 6, 0)
     taken = RetryBatch(A, rows[:3], ["page"] * 3, 10)
-    assert await board.retry_failed(ada, taken) == 3, "what was settled since can be taken back as before"
+    assert await board.requeue_failed(ada, taken) == 3, "what was settled since can be taken back as before"
     assert (await board.totals()).kinds == {"page": 3}
 
 

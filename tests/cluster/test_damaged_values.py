@@ -17,7 +17,7 @@ from cluster.coordinators import META, RedisWorld, ServerProcess, needs_server
 from cluster.fuzz_decoding import claiming_frame, fuzz
 from fieldmouse.cluster import decoding
 from fieldmouse.cluster import decoding as blocks
-from fieldmouse.cluster.client.placement import status_or_default
+from fieldmouse.cluster.client.host_placement import status_or_default
 from fieldmouse.cluster.coordinator import (
     AckBatch,
     AddressRequest,
@@ -125,11 +125,11 @@ def test_an_agent_status_that_is_not_utf_8_is_ignored() -> None:
 
 
 def test_long_robots_txt_values_are_read_only_when_needed() -> None:
-    from fieldmouse.clock import ManualClock
+    from fieldmouse.clock import AutoAdvanceClock
     from fieldmouse.robotstxt.parser import RobotsTxtCache
 
     rules = b"User-agent: *\n" + b"".join(b"Disallow: /private/%d\n" % n for n in range(20_000))
-    exclusions = RobotsTxtCache(ManualClock(0.0), product="fieldmouse")
+    exclusions = RobotsTxtCache(AutoAdvanceClock(0.0), product="fieldmouse")
     started = time.process_time()
     for n in range(200):
         exclusions.import_host(Host(f"http://h{n}.test"), rules, 60.0)
@@ -142,7 +142,7 @@ async def _allows(exclusions: object, host: Host, path: str) -> bool:
     from fieldmouse.robotstxt.parser import RobotsTxtCache
 
     assert isinstance(exclusions, RobotsTxtCache)
-    rules = await exclusions.get_or_parse(host)
+    rules = await exclusions.get_without_blocking(host)
     assert rules is not None
     return rules.allows(path)
 
@@ -153,8 +153,11 @@ def test_no_other_module_decodes_server_replies() -> None:
         *cluster.glob("*.py"),
         *cluster.glob("redis/*.py"),
         *cluster.glob("sharded/*.py"),
-        *(cluster / "client" / name for name in ("pending.py", "placement.py", "session.py")),
-        cluster.parent / "crawler" / "cluster.py",
+        *(
+            cluster / "client" / name
+            for name in ("pending_calls.py", "host_placement.py", "host_payload.py", "session.py")
+        ),
+        cluster.parent / "crawler" / "cluster_agent.py",
     ]:
         # the second has `unpack_urls`, for values of this process
         if path.name not in ("decoding.py", "rows.py"):
@@ -193,7 +196,7 @@ async def finish(board: RedisCoordinator, name: AgentId = ADA) -> dict[Host, lis
     while grants := await board.lease_hosts(name, 10, 10):
         for grant in grants:
             if grant.damaged:
-                await board.quarantine(name, {of(grant): grant.damaged})
+                await board.quarantine_damaged_values(name, {of(grant): grant.damaged})
             keys = [key for key, _ in grant.rows]
             got.setdefault(grant.host, []).extend(keys)
             await board.ack(name, AckBatch([LeaseAck(of(grant), keys, ["page"] * len(keys))]))
@@ -388,8 +391,8 @@ def test_unreadable_rows_are_settled_once(server: ServerProcess) -> None:
         (grant,) = [grant for grant in await board.lease_hosts(ADA, 2, 10) if grant.host == A]
         damaged = {of(grant): [DamagedField("rows", "no URL", (1,), b"row 1"), DamagedField("st", "no state")]}
         server.client().hset(f"{PREFIX}h:{A}", "st", "bad")
-        assert await board.quarantine(ADA, damaged) == 1
-        assert await board.quarantine(ADA, damaged) == 0, "said twice"
+        assert await board.quarantine_damaged_values(ADA, damaged) == 1
+        assert await board.quarantine_damaged_values(ADA, damaged) == 0, "said twice"
         assert not server.client().hexists(f"{PREFIX}h:{A}", "st")
         books = await board.totals()
         assert (books.settled, books.quarantined, books.kinds) == (1, 2, {"quarantined": 1})

@@ -22,7 +22,7 @@ from fieldmouse.cluster.coordinator import (
     HostPayload,
     ReleasedHost,
     RetryBatch,
-    UnqueuedHosts,
+    StrandedHosts,
 )
 from fieldmouse.cluster.decoding import pack_urls
 from fieldmouse.url import Host, key_of
@@ -95,7 +95,7 @@ async def the_agent_that_owes_a_url_leaves(world: World, board: Coordinator) -> 
 
 
 async def a_failure_is_taken_back(world: World, board: Coordinator) -> None:
-    await board.retry_failed(ADA, RetryBatch(A, [(KEY, b"again")], ["failed"], 7))
+    await board.requeue_failed(ADA, RetryBatch(A, [(KEY, b"again")], ["failed"], 7))
 
 
 async def a_url_of_a_lost_agent_is_fetched_again(world: World, board: Coordinator) -> None:
@@ -148,7 +148,7 @@ def test_a_host_of_an_agent_that_left_is_visited_by_another_agent(
             await link(world, board, grant)
         else:
             await link(world, board)
-        assert await board.unqueued_hosts() == UnqueuedHosts()
+        assert await board.stranded_hosts() == StrandedHosts()
         granted = await board.lease_hosts(BOB, 5, 5)
         assert [(each.host, len(each.rows)) for each in granted] == [
             (A, 2 if link is a_url_of_a_lost_agent_is_fetched_again else 1)
@@ -187,11 +187,11 @@ def test_the_next_lease_repairs_a_host_that_waits_for_an_agent_that_left(world: 
         await a_crawl_with_a_waiting_host(board, host)
         await board.join(CYD, LEASE)
         await board.leave(CYD)
-        assert await board.unqueued_hosts() == UnqueuedHosts()
+        assert await board.stranded_hosts() == StrandedHosts()
         world.misplace(host, "cyd")
-        assert await board.unqueued_hosts() == UnqueuedHosts(1, (host,))
+        assert await board.stranded_hosts() == StrandedHosts(1, (host,))
         assert [grant.host for grant in await leased_in_the_end(world, board)] == [host]
-        assert await board.unqueued_hosts() == UnqueuedHosts(repaired=1)
+        assert await board.stranded_hosts() == StrandedHosts(repaired=1)
         await board.close()
         world.audit().check()
 
@@ -206,11 +206,11 @@ def test_the_next_lease_repairs_a_host_held_by_an_agent_that_left(world: World, 
         await board.join(CYD, LEASE)
         (grant,) = await board.lease_hosts(CYD, 1, 1)
         world.fence_unswept(CYD)
-        assert await board.unqueued_hosts() == UnqueuedHosts(1, (host,))
+        assert await board.stranded_hosts() == StrandedHosts(1, (host,))
         (again,) = await leased_in_the_end(world, board)
         assert (again.host, len(again.rows)) == (host, 1)
         assert again.epoch > grant.epoch
-        assert (await board.unqueued_hosts()).count == 0
+        assert (await board.stranded_hosts()).count == 0
         await board.close()
         world.audit().check()
 
@@ -223,9 +223,9 @@ def test_the_next_lease_repairs_a_waiting_host_that_is_in_no_queue(world: World,
         board = world.board()
         await a_crawl_with_a_waiting_host(board, host)
         if world.take_out_of_queue(host):
-            assert await board.unqueued_hosts() == UnqueuedHosts(1, (host,))
+            assert await board.stranded_hosts() == StrandedHosts(1, (host,))
         assert [grant.host for grant in await leased_in_the_end(world, board)] == [host]
-        assert (await board.unqueued_hosts()).count == 0
+        assert (await board.stranded_hosts()).count == 0
         await board.close()
         world.audit().check()
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster.coordinators import MemoryWorld
-from fieldmouse.cluster.client.placement import HostPlacement, KnownAgents, agent_table, share_of_pages
+from fieldmouse.cluster.client.host_placement import HostPlacement, KnownAgents, agent_table, share_of_pages
 from fieldmouse.cluster.coordinator import (
     MOST_LISTED_AGENTS,
     AgentId,

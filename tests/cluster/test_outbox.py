@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import cast
 from unittest.mock import Mock
 
-from fieldmouse.clock import ManualClock
-from fieldmouse.cluster.client.outbox import (
+from fieldmouse.clock import AutoAdvanceClock
+from fieldmouse.cluster.client.coordinator_outbox import (
     KEEP_SENT_SECONDS,
     AckedUrl,
     LinksMessage,
@@ -16,7 +16,7 @@ from fieldmouse.cluster.client.outbox import (
     OutboxState,
     stored_link_messages,
 )
-from fieldmouse.cluster.client.pending import AgentLease, ClusterPageQuota
+from fieldmouse.cluster.client.pending_calls import ClusterPageQuota, HeartbeatDeadline
 from fieldmouse.cluster.client.session import ClusterSession
 from fieldmouse.cluster.coordinator import (
     AgentId,
@@ -41,7 +41,7 @@ def found(name: str) -> LinksMessage:
 def test_an_answer_in_transit_does_not_mark_messages_to_be_sent_again_as_sent(tmp_path: Path) -> None:
     """The server restarts while an answer arrives: it is unknown which of the two runs sent it."""
     tellings = Outbox(tmp_path / "board", None, lambda: 0.0)
-    tellings.begin()
+    tellings.roll_back_to_checkpoint()
     old, fresh = found("old.example"), found("fresh.example")
     tellings.add_links(old)
     assert tellings.next_batch(1) == [old]
@@ -57,13 +57,13 @@ def test_an_answer_in_transit_does_not_mark_messages_to_be_sent_again_as_sent(tm
 
 def test_sent_messages_are_kept_until_long_after_a_later_heartbeat(tmp_path: Path) -> None:
     """Otherwise an old copy of the coordinator's data could not be detected."""
-    clock = ManualClock(1_000.0)
+    clock = AutoAdvanceClock(1_000.0)
     tellings = Outbox(tmp_path / "board", None, clock.now)
-    tellings.begin()
+    tellings.roll_back_to_checkpoint()
 
     def checkpoint() -> OutboxState:
         state = tellings.seal().state
-        tellings.committed()
+        tellings.on_checkpoint_committed()
         return state
 
     def kept() -> int:
@@ -73,16 +73,16 @@ def test_sent_messages_are_kept_until_long_after_a_later_heartbeat(tmp_path: Pat
 
     tellings.add_links(found("a.example"))
     assert tellings.next_batch(9)
-    tellings.record_heartbeat(clock.now(), HeartbeatId("ada", 1, 1))  # before it was sent
+    tellings.record_answered_heartbeat(clock.now(), HeartbeatId("ada", 1, 1))  # before it was sent
     clock.advance(1.0)
     tellings.mark_sent(1)
     clock.advance(100.0)
     checkpoint()
-    tellings.record_heartbeat(clock.now(), HeartbeatId("ada", 1, 2))
+    tellings.record_answered_heartbeat(clock.now(), HeartbeatId("ada", 1, 2))
     assert (kept(), checkpoint().since.number) == (1, 1), "told before a sign that was heard just now"
     clock.advance(KEEP_SENT_SECONDS + 1)
     assert kept() == 1
-    tellings.record_heartbeat(clock.now(), HeartbeatId("ada", 1, 3))
+    tellings.record_answered_heartbeat(clock.now(), HeartbeatId("ada", 1, 3))
     assert (kept(), checkpoint().since) == (0, HeartbeatId("ada", 1, 2))
     last = Checkpoint(0.0, {}).with_part("board", checkpoint(), {})
     tellings.close()
@@ -91,13 +91,13 @@ def test_sent_messages_are_kept_until_long_after_a_later_heartbeat(tmp_path: Pat
 
 def test_pages_in_flight_stay_reserved_after_a_server_restart(tmp_path: Path) -> None:
     """Sent messages are sent again, and must not be taken off twice."""
-    clock, limit, air = ManualClock(1_700_000_000.0), 40, 0
+    clock, limit, air = AutoAdvanceClock(1_700_000_000.0), 40, 0
     server = MemoryServer(clock)
     board, ada, bob = MemoryCoordinator(server), AgentId("ada", 1), AgentId("bob", 1)
     tellings = Outbox(tmp_path / "board", None, clock.now)
-    tellings.begin()
+    tellings.roll_back_to_checkpoint()
     tellings.set_agent(ada)
-    lease = AgentLease(60.0, clock.now)
+    lease = HeartbeatDeadline(60.0, clock.now)
     lease.set_holder(ada)
     mailbox = a_mailbox(tmp_path, clock, lease, a_chooser(), tellings)
     allowance = ClusterPageQuota(limit, mailbox, hosts=lambda: 4, every=5.0)
@@ -124,7 +124,7 @@ def test_pages_in_flight_stay_reserved_after_a_server_restart(tmp_path: Path) ->
         air -= 12
         tellings.add_acks({(A, grant.epoch): [AckedUrl(key, f"{A}/{key}", "page") for key in range(12)]})
         tellings.seal()
-        tellings.committed()
+        tellings.on_checkpoint_committed()
         await bring()
         server.restart()
         allowance.make_renewal_due(tellings.requeue_sent())  # as the session does
@@ -136,7 +136,7 @@ def test_pages_in_flight_stay_reserved_after_a_server_restart(tmp_path: Path) ->
         others = 0
         for _ in range(100):
             others = await board.reserve_pages(bob, ReservationRequest(limit, others, limit))
-        booked = (await board.count_acked_pages()).acked
+        booked = (await board.acked_page_count()).acked
         assert booked == 12
         assert booked + air + others <= limit
 
@@ -149,16 +149,16 @@ A = Host("http://a.test")
 
 def test_an_acknowledged_outcome_is_not_rejected_when_it_is_sent_again_after_a_fence(tmp_path: Path) -> None:
     """One of two outcomes is sent in time; then the agent is fenced, joins again, and sends both."""
-    clock = ManualClock(1_700_000_000.0)
+    clock = AutoAdvanceClock(1_700_000_000.0)
     board = MemoryCoordinator(MemoryServer(clock))
     first, second = AgentId("ada", 1), AgentId("ada", 2)
     urls = [AckedUrl(1, "http://a.test/in-time", "page"), AckedUrl(2, "http://a.test/late", "page")]
 
-    lease = AgentLease(10.0, clock.now)
+    lease = HeartbeatDeadline(10.0, clock.now)
 
     def opened(last: Checkpoint | None) -> tuple[Outbox, ClusterSession, Mock]:
         tellings = Outbox(tmp_path / "board", last, clock.now)
-        tellings.begin()
+        tellings.roll_back_to_checkpoint()
         tellings.set_agent(first)
         mailbox = a_mailbox(tmp_path, clock, lease, a_chooser(), tellings)
         session = a_session(board, tmp_path, mailbox, ClusterPageQuota(0, mailbox, hosts=lambda: 0, every=5.0))
@@ -174,7 +174,7 @@ def test_an_acknowledged_outcome_is_not_rejected_when_it_is_sent_again_after_a_f
         for number, url in enumerate(urls):
             tellings.add_acks({(A, grant.epoch): [url]})
             sealed = tellings.seal()
-            tellings.committed()
+            tellings.on_checkpoint_committed()
             if number == 0:
                 await session._send_outbox()
         await board.join(second, 10.0)  # fences the first

@@ -46,7 +46,7 @@ async def test_reserved_and_acknowledged_pages_never_exceed_the_limit(world: Wor
     assert await ask(board, ADA, 3, 12) == 3, "nothing is left but what bob has"
     assert await all_of(board, BOB, 12) == LIMIT - 12, "ada's are booked, and count on"
     assert await ask(board, ADA, 3, 12, LIMIT + 40) > 3, "with a higher limit it goes on"
-    assert (await board.count_acked_pages()).acked == 9
+    assert (await board.acked_page_count()).acked == 9
 
 
 @told_to

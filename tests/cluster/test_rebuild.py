@@ -10,7 +10,7 @@ import pytest
 
 from cluster.audits import audit_of_ledger
 from cluster.coordinators import MemoryWorld, RedisWorld, ServerProcess, World
-from fieldmouse.clock import ManualClock
+from fieldmouse.clock import AutoAdvanceClock
 from fieldmouse.cluster.coordinator import (
     AckBatch,
     AgentId,
@@ -218,19 +218,19 @@ async def test_an_old_copy_is_cleared_completely(world: World, board: Coordinato
     await board.offer_links([offer(A, range(15, 30)), offer(B, range(7))], FREE)
     await board.lease_hosts(ADA, 1, 4)
     await board.heartbeat(ADA, HeartbeatRequest(b"", LEASE, number=5))
-    assert not await builder.clear_stale_copy(CHARTER.key_seed, [HeartbeatId("ada", 1, 5), HeartbeatId()])
+    assert not await builder.clear_outdated_crawl(CHARTER.key_seed, [HeartbeatId("ada", 1, 5), HeartbeatId()])
     with pytest.raises(CoordinatorError, match="is not empty"):
         await builder.begin_hidden(CHARTER)
     with pytest.raises(CoordinatorError, match="`ada` crawls with it") as told:
-        await builder.clear_stale_copy(CHARTER.key_seed, [HeartbeatId("bob", 1, 9)])
+        await builder.clear_outdated_crawl(CHARTER.key_seed, [HeartbeatId("bob", 1, 9)])
     assert "stop all agents first" in told.value.hint
     for each in (board, builder):
         await each.close()
     # as an operator who restores an old copy must do; ada may have been active when it was made
     world.restart()
     board, builder = world.board(), world.builder()
-    assert await builder.clear_stale_copy(CHARTER.key_seed, [HeartbeatId("ada", 1, 5), HeartbeatId("bob", 1, 9)])
-    assert not await builder.clear_stale_copy(CHARTER.key_seed, [HeartbeatId("bob", 1, 9)]), "there is none"
+    assert await builder.clear_outdated_crawl(CHARTER.key_seed, [HeartbeatId("ada", 1, 5), HeartbeatId("bob", 1, 9)])
+    assert not await builder.clear_outdated_crawl(CHARTER.key_seed, [HeartbeatId("bob", 1, 9)]), "there is none"
     with pytest.raises(CoordinatorDataLost, match="has lost the crawl"):
         await board.heartbeat(ADA, HeartbeatRequest(b"", LEASE, number=6))
     await built(builder)
@@ -238,11 +238,11 @@ async def test_an_old_copy_is_cleared_completely(world: World, board: Coordinato
     books = await board.totals()
     assert (books.seen, books.settled, books.waiting, books.hosts) == (22, 15, 7, 2)
     assert await board.list_agents() == []
-    await board.check_heartbeat_known(HeartbeatId("bob", 1, 9))
+    await board.check_no_data_lost(HeartbeatId("bob", 1, 9))
     for unheard in (HeartbeatId("bob", 2, 1), HeartbeatId("cyd", 1, 1)):
         with pytest.raises(CoordinatorDataLost, match="old copy"):
-            await board.check_heartbeat_known(unheard)
-    assert not await builder.clear_stale_copy(CHARTER.key_seed, [HeartbeatId("bob", 1, 9)])
+            await board.check_no_data_lost(unheard)
+    assert not await builder.clear_outdated_crawl(CHARTER.key_seed, [HeartbeatId("bob", 1, 9)])
     for each in (board, builder):
         await each.close()
 
@@ -252,7 +252,7 @@ async def test_a_different_crawl_is_never_cleared(world: World, board: Coordinat
     """The wrong server may have a crawl of the default name, which does not know these agents."""
     await board.create_crawl(CrawlSpec(key_seed=99, settings="[crawl]", seeds=("http://z.test/",), made_by="zoe"))
     await board.offer_links([offer(A, range(15))], FREE)
-    assert not await builder.clear_stale_copy(CHARTER.key_seed, [HeartbeatId("ada", 5, 9)])
+    assert not await builder.clear_outdated_crawl(CHARTER.key_seed, [HeartbeatId("ada", 5, 9)])
     with pytest.raises(CoordinatorError, match="is not empty"):
         await builder.begin_hidden(CHARTER)
     assert (await board.totals()).seen == 15
@@ -269,12 +269,12 @@ async def test_a_copied_directory_does_not_make_its_original_look_old(
     await builder.mark_agent_restored(AgentId("bob", 300), 2)  # a copy of ada's directory, which has hardly run since
     await builder.mark_agent_restored(AgentId("ada", 100), 0)
     await builder.publish_crawl(LEASE, DELAY)
-    await board.check_heartbeat_known(HeartbeatId("ada", 200, 7))
+    await board.check_no_data_lost(HeartbeatId("ada", 200, 7))
     assert await board.last_acked_batch(AgentId("ada", 200)) > 1 << 50
     await board.join(AgentId("ada", 201), LEASE)
     for number, waits in ((7, 0), (8, 1)):
         taken = RetryBatch(A, [(failed.keys[0], b"row")], ["failed"], number)
-        assert await board.retry_failed(AgentId("ada", 201), taken) == waits, "what it had to tell was read"
+        assert await board.requeue_failed(AgentId("ada", 201), taken) == waits, "what it had to tell was read"
 
 
 def test_an_interrupted_clearing_is_completed_before_a_rebuild(server: ServerProcess) -> None:
@@ -295,10 +295,10 @@ def test_an_interrupted_clearing_is_completed_before_a_rebuild(server: ServerPro
 
         builder._server.run_command = killed  # type: ignore[method-assign]
         with pytest.raises(KeyboardInterrupt):
-            await builder.clear_stale_copy(CHARTER.key_seed, [HeartbeatId("ada", 1, 1)])
+            await builder.clear_outdated_crawl(CHARTER.key_seed, [HeartbeatId("ada", 1, 1)])
         assert await board.crawl_spec() is None
         builder._server.run_command = command  # type: ignore[method-assign]
-        assert await builder.clear_stale_copy(CHARTER.key_seed, [HeartbeatId("ada", 1, 1)])
+        assert await builder.clear_outdated_crawl(CHARTER.key_seed, [HeartbeatId("ada", 1, 1)])
         assert not server.client().keys("fm:{fieldmouse}:*")
         assert (await neighbour.totals()).seen == 15, "crawls beside it are not touched"
         for each in (board, builder, neighbour):
@@ -322,7 +322,7 @@ def test_only_servers_that_lost_their_shard_are_rebuilt(lost: tuple[int, ...]) -
     """Hosts on both; restoring and offering to a server that still has its shard changes nothing there."""
 
     async def story() -> None:
-        clock = ManualClock(1_700_000_000.0)
+        clock = AutoAdvanceClock(1_700_000_000.0)
         servers = [MemoryServer(clock), MemoryServer(clock)]
         hosts = [Host(f"http://127.0.0.{number}") for number in range(1, 9)]
         assert {shard_of_host(host, 2) for host in hosts} == {0, 1}
@@ -340,7 +340,7 @@ def test_only_servers_that_lost_their_shard_are_rebuilt(lost: tuple[int, ...]) -
             books = await board.totals()
             assert (books.seen, books.settled, books.waiting, books.hosts) == (40, 24, 16, 8)
             assert books.kinds == {"page": 24}
-            await board.check_heartbeat_known(HeartbeatId("bob", 1, 3))
+            await board.check_no_data_lost(HeartbeatId("bob", 1, 3))
             with pytest.raises(CoordinatorError, match="is not empty"):
                 await spread(servers).begin_hidden(CHARTER)
             for place in lost:

@@ -299,7 +299,7 @@ def test_cancelled_calls_leave_no_answer_for_other_calls(server: ServerProcess) 
         await board.create_crawl(CHARTER)
         await board.join(ADA, 100.0)
         for turns in range(30):
-            calls = [asyncio.ensure_future(board.is_active(ADA)) for _ in range(5)]
+            calls = [asyncio.ensure_future(board.was_never_fenced(ADA)) for _ in range(5)]
             for _ in range(turns):
                 await asyncio.sleep(0)
             for call in calls[:3]:

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from cluster.coordinators import RedisWorld, ServerProcess
-from fieldmouse.api.agent_settings import create_crawl, fetch_crawl_spec
+from fieldmouse.api.agent_preparation import create_crawl, fetch_crawl_spec
 from fieldmouse.cluster.coordinator import (
     AckBatch,
     AddressRequest,

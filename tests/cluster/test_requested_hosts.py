@@ -36,8 +36,8 @@ async def give_back(board: Coordinator, name: AgentId, grant: HostGrant, rest: f
 async def test_a_wished_host_is_granted_without_a_url(world: World, board: Coordinator) -> None:
     await visited(board, ADA)
     assert await leased(board, BOB) == {}
-    await board.request_hosts(BOB, [A])
-    await board.request_hosts(BOB, [A])
+    await board.request_hosts_for_polls(BOB, [A])
+    await board.request_hosts_for_polls(BOB, [A])
     assert await leased(board, ADA) == {}
     (grant,) = await board.lease_hosts(BOB, 5, 100)
     assert (grant.host, list(grant.rows), grant.payload.state) == (A, [], b"known")
@@ -50,14 +50,14 @@ async def test_a_wished_host_is_granted_without_a_url(world: World, board: Coord
 @told_to
 async def test_a_wished_host_is_granted_with_its_waiting_urls(world: World, board: Coordinator) -> None:
     await board.offer_links([offer(A, [1, 2], "bob")], FREE)
-    await board.request_hosts(ADA, [A])
+    await board.request_hosts_for_polls(ADA, [A])
     assert await leased(board, ADA) == {A: links([1, 2])}
     assert await leased(board, BOB) == {}
 
 
 @told_to
 async def test_an_unknown_host_can_be_wished_for(world: World, board: Coordinator) -> None:
-    await board.request_hosts(ADA, [A, B])
+    await board.request_hosts_for_polls(ADA, [A, B])
     assert (await board.totals()).hosts == 2
     assert await leased(board, ADA) == {A: [], B: []}
     await board.offer_links([offer(A, [1])], FREE)
@@ -70,10 +70,10 @@ async def test_a_held_host_goes_to_the_first_agent_that_wished_for_it(world: Wor
     await board.offer_links([offer(A, [101, 102])], FREE)
     (grant,) = await board.lease_hosts(ADA, 5, 100)
     for name in (BOB, CYD):
-        await board.request_hosts(name, [A])
+        await board.request_hosts_for_polls(name, [A])
         assert await leased(board, name) == {}, "it is ada's"
     await give_back(board, ADA, grant, place="ada")
-    await board.request_hosts(ADA, [A])
+    await board.request_hosts_for_polls(ADA, [A])
     assert await leased(board, ADA) == {}, "it is kept for bob"
     world.advance(2)
     assert await leased(board, CYD) == {}
@@ -92,10 +92,10 @@ async def test_a_wished_host_is_kept_for_the_length_of_a_lease(world: World, boa
     await board.offer_links([offer(A, [1])], FREE)
     (grant,) = await board.lease_hosts(ADA, 5, 100)
     await board.ack(ADA, done(grant, [1]))
-    await board.request_hosts(BOB, [A])
+    await board.request_hosts_for_polls(BOB, [A])
     assert await leased(board, BOB) == {}
     await give_back(board, ADA, grant)
-    await board.request_hosts(ADA, [A])
+    await board.request_hosts_for_polls(ADA, [A])
     assert await leased(board, ADA) == {}
     world.advance(LEASE / 2)
     for name in (ADA, BOB):
@@ -111,7 +111,7 @@ async def test_a_wished_host_is_granted_only_after_its_rest(world: World, board:
     (grant,) = await board.lease_hosts(ADA, 5, 100)
     await board.ack(ADA, done(grant, [1]))
     await give_back(board, ADA, grant, rest=40.0)
-    await board.request_hosts(BOB, [A])
+    await board.request_hosts_for_polls(BOB, [A])
     assert await leased(board, BOB) == {}
     world.advance(30)
     assert await leased(board, BOB) == {}
@@ -122,12 +122,12 @@ async def test_a_wished_host_is_granted_only_after_its_rest(world: World, board:
 @told_to
 async def test_wishes_end_with_their_agent(world: World, board: Coordinator) -> None:
     await visited(board, ADA)
-    await board.request_hosts(BOB, [A])
+    await board.request_hosts_for_polls(BOB, [A])
     await board.leave(BOB)
     again = AgentId("bob", 2)
     await board.join(again, LEASE)
     assert await leased(board, again) == {}
-    await board.request_hosts(ADA, [A])
+    await board.request_hosts_for_polls(ADA, [A])
     assert await leased(board, ADA) == {A: []}
 
 
@@ -135,7 +135,7 @@ async def test_wishes_end_with_their_agent(world: World, board: Coordinator) -> 
 async def test_a_host_of_a_dead_agent_goes_to_the_agent_that_wished_for_it(world: World, board: Coordinator) -> None:
     await board.offer_links([offer(A, [101])], FREE)
     await board.lease_hosts(ADA, 5, 100)
-    await board.request_hosts(BOB, [A])
+    await board.request_hosts_for_polls(BOB, [A])
     assert await leased(board, BOB) == {}
     world.advance(LEASE - 5)
     await board.heartbeat(BOB, HeartbeatRequest(b"", 2 * LEASE))

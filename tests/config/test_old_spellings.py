@@ -13,8 +13,8 @@ import pytest
 
 import fieldmouse
 from cluster.coordinators import META, RedisWorld, ServerProcess, a_server, needs_server
-from fieldmouse.api import agent_settings
-from fieldmouse.api.crawl_plan import CrawlPlan, plan_new
+from fieldmouse.api import agent_preparation
+from fieldmouse.api.crawl_preparation import CrawlPlan, plan_new
 from fieldmouse.api.refreshing import refresh
 from fieldmouse.cli import main
 from fieldmouse.cli.crawl import crawl
@@ -253,18 +253,18 @@ def test_an_agent_joins_a_crawl_whose_settings_were_stored_with_old_spellings(
     own: Mapping[str, str], server: ServerProcess, tmp_path: Path
 ) -> None:
     RedisWorld(server)
-    agent_settings.plan_agent(tmp_path / "first", [server.url], "atlas", {}, NEW, [SEED])
+    agent_preparation.plan_agent(tmp_path / "first", [server.url], "atlas", {}, NEW, [SEED])
     key = META.replace("fieldmouse", "atlas")
     charter = json.loads(server.client().hget(key, "charter") or b"")
     assert not ANY_OLD.search(charter["settings"]), "new crawls are stored with the new spellings"
     old = charter["settings"].replace("[cluster]", "[board]").replace("keep_acked", "keep_booked")
     assert old != charter["settings"]
     server.client().hset(key, "charter", json.dumps({**charter, "settings": old}))
-    plan = agent_settings.plan_agent(tmp_path / "second", [server.url], "atlas", {}, own)
+    plan = agent_preparation.plan_agent(tmp_path / "second", [server.url], "atlas", {}, own)
     assert plan.settings.cluster == WANTED.cluster
     assert plan.settings.fetch == Settings().override(own).fetch, "each machine says it for itself"
     with pytest.raises(UsageError, match=r"`cluster\.lease` is .* here"):
-        agent_settings.plan_agent(tmp_path / "third", [server.url], "atlas", {}, {"board.lease": "50s"})
+        agent_preparation.plan_agent(tmp_path / "third", [server.url], "atlas", {}, {"board.lease": "50s"})
 
 
 # -- hidden

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -86,12 +87,23 @@ def test_every_key_has_a_text_and_is_in_the_rendered_file() -> None:
             assert f"\n{key} = " in text
 
 
+def test_the_text_of_a_choice_begins_with_its_values() -> None:
+    for dotted in ("scope.mode", "control.mode", "buffer.when_full", "refresh.policy"):
+        section, key = toml_format.split_name(Settings, dotted)
+        about = toml_format.keys_of(toml_format.sections_of(Settings)[section])[key]
+        values_of_kind = re.findall(r'"([a-z]+)"', about.kind.accepts)
+        assert re.findall(r"[a-z]+", about.purpose)[: len(values_of_kind) + 1] in (
+            [*values_of_kind[:-1], "or", values_of_kind[-1]],
+            [*values_of_kind, "or"],
+        )
+
+
 @pytest.mark.parametrize(
     ("text", "names", "advises"),
     [
         ("[politness]", "politness", "did you mean `politeness`"),
         ('[politeness]\ndealy = "1s"', "politeness.dealy", "did you mean `delay`"),
-        ("[politeness]\ndelay = 10", "`politeness.delay` is 10", "10s"),
+        ("[politeness]\ndelay = 10", "`politeness.delay` is 10", 'the unit is missing: write "10s"'),
         ('[politeness]\ndelay = "10 parsecs"', "10 parsecs", "10s"),
         ('[politeness]\ndelay = "0/h"', "0/h", "500/h"),
         ('[limits]\nbody = "lots"', "limits.body", "64MiB"),
@@ -161,8 +173,8 @@ def test_settings_are_shown_without_secrets() -> None:
     )
     assert toml_format.redacted_value(asked, "network", "headers") == '{"Cookie" = "(blanked)", "DNT" = "1"}'
     assert toml_format.redacted_value(asked, "notify", "webhook") == '"(blanked)"'
-    assert asked.secrets == ["network.headers", "notify.webhook"]
-    assert Settings().override({"notify.webhook": "env:HOOK", "network.headers": {"DNT": "1"}}).secrets == []
+    assert asked.secret_names == ["network.headers", "notify.webhook"]
+    assert Settings().override({"notify.webhook": "env:HOOK", "network.headers": {"DNT": "1"}}).secret_names == []
     assert parse(render(asked)) == asked, "the file has them, of course"
 
 
@@ -184,7 +196,7 @@ def test_modes_are_written_and_read_as_lists(modes: tuple[int, ...]) -> None:
 
 @given(st.integers(1, 5000))
 def test_candidates_are_few_and_end_with_full_concurrency(count: int) -> None:
-    found = Settings().control.fetch_counts(count)
+    found = Settings().control.concurrency_choices(count)
     assert found[-1] == count
     assert found[0] >= 1
     assert len(found) <= 4

@@ -28,7 +28,7 @@ def disk() -> Iterator[tuple[HostQueues, Callable[[], None]]]:
 
         def seal() -> None:
             queues.seal()
-            queues.committed()
+            queues.on_checkpoint_committed()
 
         yield queues, seal
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fieldmouse.storage.checkpoint import ShardState
-from fieldmouse.types.outcome import Failed, IndexResult, Moved, Page
+from fieldmouse.types.outcome import Failed, Moved, Page, WorkerResult
 from fieldmouse.types.reason import OutcomeReason
 from fieldmouse.types.request import Request, RequestKind
 from fieldmouse.url import Url
@@ -36,17 +36,17 @@ ANSWERS: list[Page | Moved | Failed] = [
 
 async def tell(
     folder: Path, lane: type[WorkerConnection] | type[InlineWorker], rounds: int = 2
-) -> tuple[list[IndexResult], list[ShardState]]:
+) -> tuple[list[WorkerResult], list[ShardState]]:
     """Send all answers, with a checkpoint after each round, and reopen between rounds."""
-    heard: list[IndexResult] = []
+    heard: list[WorkerResult] = []
     lost: list[int] = []
     states: list[ShardState] | None = None
     turns = [ANSWERS[start::rounds] for start in range(rounds)]
     number = 0
     for turn in turns:
-        told: list[IndexResult] = []
+        told: list[WorkerResult] = []
 
-        def on_parsed(parsed: Sequence[IndexResult], told: list[IndexResult] = told) -> None:
+        def on_parsed(parsed: Sequence[WorkerResult], told: list[WorkerResult] = told) -> None:
             told.extend(parsed)
 
         indexer = WorkerPool(
@@ -64,7 +64,7 @@ async def tell(
         assert len(told) == len(turn), "all that is durable is known"
         assert indexer.outstanding_pages == 0
         indexer.mark_committed()
-        await indexer.merge_indexes()
+        await indexer.merge_indexes_and_cdxj_logs()
         await indexer.close()
         heard += told
     assert not lost

@@ -12,7 +12,7 @@ import pytest
 
 from fieldmouse.clock import Clock
 from fieldmouse.config.settings_file import Settings, render
-from fieldmouse.crawler.builder import CrawlParts, build_crawl
+from fieldmouse.crawler.builder import BuiltCrawl, build_crawl
 from fieldmouse.errors import FieldmouseError
 from fieldmouse.storage.checkpoint import Checkpoint, DurableLog
 from fieldmouse.storage.directory import CrawlDir
@@ -41,7 +41,7 @@ def open_ledger(home: CrawlDir, last: Checkpoint | None) -> DurableLog:
     return DurableLog("ledger", home / "ledger.log", last)
 
 
-def put_together(home: CrawlDir, clock: Clock, listeners: list[Callable[[LiveStats], None]]) -> CrawlParts:
+def put_together(home: CrawlDir, clock: Clock, listeners: list[Callable[[LiveStats], None]]) -> BuiltCrawl:
     fetcher = MeadowFetcher(MEADOW, clock)
     return build_crawl(home, SETTINGS, listeners, clock=clock, fetcher=fetcher, lane=InlineWorker, parts=[open_ledger])
 

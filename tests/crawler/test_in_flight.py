@@ -11,9 +11,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from fieldmouse.crawler.in_flight import InFlightTable
 from fieldmouse.storage.checkpoint import CrawlCounters
-from fieldmouse.types.outcome import ContentChange, Failed, IndexResult, OutcomeRow, Refused
+from fieldmouse.types.outcome import ContentChange, Failed, OutcomeRow, Refused, WorkerResult
 from fieldmouse.types.reason import OutcomeKind, OutcomeReason
-from fieldmouse.types.request import EnteredBy, QueuedRequest, Request
+from fieldmouse.types.request import FrontierEntryOrigin, NumberedRequest, Request
 from fieldmouse.url import Url
 
 SHARDS = 2
@@ -39,7 +39,7 @@ def news_of(number: int, kind: str) -> ContentChange:
 
 def parsed(
     number: int, shard: int, batch: int, kind: str, size: int = 10, of: Request | None = None, status: int = 0
-) -> IndexResult:
+) -> WorkerResult:
     reason = OutcomeReason.DECOMPRESSION_BOMB.value if kind == "failed" else ""
     asked = of or link(number)
     row = OutcomeRow(
@@ -53,7 +53,7 @@ def parsed(
         digest=f"sha1:{number % 2}",
         news=news_of(number, kind) if asked.was else ContentChange.NONE,
     )
-    return IndexResult(number, shard, batch, kind, _encode(row), (link(1000 + number),), size, reason)
+    return WorkerResult(number, shard, batch, kind, _encode(row), (link(1000 + number),), size, reason)
 
 
 class AtTheDesk(RuleBasedStateMachine):
@@ -83,7 +83,7 @@ class AtTheDesk(RuleBasedStateMachine):
         air = len((self.asked | self.sent.keys()) - self.polls.keys())
         known = self.pages
         known += sum(kind == "page" for n, (_, _, kind) in self.answered.items() if n not in self.polls)
-        allowed = self.desk.try_start_fetch(QueuedRequest(number, link(number)))
+        allowed = self.desk.try_start_fetch(NumberedRequest(number, link(number)))
         assert allowed == (known + air < LIMIT)
         if allowed:
             self.asked.add(number)
@@ -99,12 +99,12 @@ class AtTheDesk(RuleBasedStateMachine):
         known = data.draw(st.sampled_from(sorted(self.settled)))
         if link(known).url in {poll.url for poll in self.polls.values()}:
             return
-        poll = Request(link(known).url, door=EnteredBy.POLLED, was=self.settled[known], digest="sha1:0")
+        poll = Request(link(known).url, door=FrontierEntryOrigin.POLLED, was=self.settled[known], digest="sha1:0")
         if self.settled[known] in BLAMED:
             poll = msgspec.structs.replace(poll, why=self.reasons[known])
         self.polls[self.next] = poll
         self.asked.add(self.next)
-        assert self.desk.try_start_fetch(QueuedRequest(self.next, poll))
+        assert self.desk.try_start_fetch(NumberedRequest(self.next, poll))
         self.next += 1
 
     @precondition(lambda self: self.asked)
@@ -113,7 +113,7 @@ class AtTheDesk(RuleBasedStateMachine):
         number = data.draw(st.sampled_from(sorted(self.asked)))
         self.asked.remove(number)
         self.sent[number] = shard
-        self.desk.mark_delivered(number, self.link(number))
+        self.desk.mark_awaiting_index(number, self.link(number))
 
     @precondition(lambda self: self.asked)
     @rule(data=st.data(), again=st.booleans())
@@ -125,12 +125,14 @@ class AtTheDesk(RuleBasedStateMachine):
             self.desk.forget_request(number)
         else:
             self.verdicts[number] = "failed"
-            self.desk.record_outcome(number, Failed(self.link(number), OutcomeReason.CONNECTION_CLOSED, 1.0, "why"))
+            self.desk.record_failed_or_refused(
+                number, Failed(self.link(number), OutcomeReason.CONNECTION_CLOSED, 1.0, "why")
+            )
 
     @rule()
     def a_url_is_refused(self) -> None:
         self.verdicts[self.next] = "refused"
-        self.desk.record_outcome(self.next, Refused(link(self.next), OutcomeReason.ROBOTS_TXT_EXCLUDED, 1.0))
+        self.desk.record_failed_or_refused(self.next, Refused(link(self.next), OutcomeReason.ROBOTS_TXT_EXCLUDED, 1.0))
         self.next += 1
 
     @precondition(lambda self: self.sent)
@@ -154,7 +156,7 @@ class AtTheDesk(RuleBasedStateMachine):
             for number, (where, batch, _) in self.answered.items()
             if where == shard and batch > self.durable[shard]
         ]
-        lost = self.desk.forget_parsed(gone)
+        lost = self.desk.discard_lost_results(gone)
         assert lost == [(number, self.link(number)) for number in gone]
         for number in gone:
             self.polls.pop(number, None)
@@ -210,8 +212,8 @@ class AtTheDesk(RuleBasedStateMachine):
         polled = self.desk.tally.polled
         nothing = {"polls": 0, "changed": 0, "unchanged": 0, "gone": 0, "failed": 0, "refused": 0}
         won = self.desk.tally.pages - self.pages
-        told = msgspec.structs.asdict(polled) | {"failed": polled.failed}
-        assert sum(told.pop("reasons").values()) == polled.failed + polled.refused
+        told = msgspec.structs.asdict(polled) | {"failed": polled.failed_count}
+        assert sum(told.pop("reasons").values()) == polled.failed_count + polled.refused
         assert told == nothing | {"pages": won} | self.polled
         assert self.desk.tally.first_fetched_pages == self.pages
         assert self.desk.undurable_polls == len(self.polls.keys() & (self.answered.keys() | self.verdicts.keys()))
@@ -238,7 +240,7 @@ class AtTheDesk(RuleBasedStateMachine):
         air = (self.asked | self.sent.keys()) - self.polls.keys()
         known = self.pages + self.desk.undurable["page"]
         assert known + len(air) <= LIMIT
-        assert self.desk.is_page_limit_reached == (known >= LIMIT)
+        assert self.desk.is_page_limit_fetched == (known >= LIMIT)
 
 
 AtTheDesk.TestCase.settings = settings(max_examples=300, stateful_step_count=50, deadline=None)
@@ -247,17 +249,17 @@ TestAtTheDesk = AtTheDesk.TestCase
 
 def test_without_a_limit_every_fetch_is_allowed() -> None:
     desk = InFlightTable(CrawlCounters(), page_limit=0)
-    assert all(desk.try_start_fetch(QueuedRequest(number, link(number))) for number in range(1, 1000))
-    assert not desk.is_page_limit_reached
+    assert all(desk.try_start_fetch(NumberedRequest(number, link(number))) for number in range(1, 1000))
+    assert not desk.is_page_limit_fetched
 
 
 def test_a_crashed_worker_fails_its_open_tickets_but_none_it_had_answered() -> None:
-    tickets = [QueuedRequest(number, link(number)) for number in range(1, 6)]
+    tickets = [NumberedRequest(number, link(number)) for number in range(1, 6)]
     desk = InFlightTable(CrawlCounters(), page_limit=0)
     desk.start_visit(tickets)
-    desk.record_outcome(1, Refused(tickets[0].link, OutcomeReason.ROBOTS_TXT_EXCLUDED, 1.0))
+    desk.record_failed_or_refused(1, Refused(tickets[0].link, OutcomeReason.ROBOTS_TXT_EXCLUDED, 1.0))
     desk.try_start_fetch(tickets[1])
-    desk.mark_delivered(2, tickets[1].link)
+    desk.mark_awaiting_index(2, tickets[1].link)
     desk.try_start_fetch(tickets[2])
     assert desk.split_failed_and_unstarted(tickets) == ([tickets[2]], tickets[3:])
     desk.forget_request(3)  # tried again later

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from cluster.pending_calls import a_chooser, a_mailbox
 from fieldmouse.clock import Clock
-from fieldmouse.cluster.client.pending import LEASE_MARGIN, AddressLeases, AgentLease
-from fieldmouse.crawler.cluster import LeasedFetcher
+from fieldmouse.cluster.client.pending_calls import LEASE_MARGIN, AddressLeases, HeartbeatDeadline
+from fieldmouse.crawler.cluster_agent import LeasedFetcher
 from fieldmouse.policy.politeness import Politeness
 from fieldmouse.testing import virtual_time
 from fieldmouse.testing.memory_coordinator import MemoryCoordinator, MemoryServer
@@ -45,11 +45,13 @@ Answered = tuple[Response | Failed, float]
 """A result, and the seconds it took."""
 
 
-def asked(folder: Path, meanwhile: Callable[[LeasedFetcher, AgentLease, Clock], Awaitable[None]]) -> list[Answered]:
+def asked(
+    folder: Path, meanwhile: Callable[[LeasedFetcher, HeartbeatDeadline, Clock], Awaitable[None]]
+) -> list[Answered]:
     """Request at two addresses at once; the results of both."""
 
     async def life(clock: Clock) -> list[Answered]:
-        lease = AgentLease(LEASE, clock.now)
+        lease = HeartbeatDeadline(LEASE, clock.now)
         addresses = AddressLeases(MemoryCoordinator(MemoryServer(clock)), lease, clock, lambda address: None)
         calls = a_mailbox(folder, clock, lease, a_chooser())
         fetcher = LeasedFetcher(SlowWeb(clock), calls, addresses, Politeness())
@@ -68,11 +70,11 @@ def asked(folder: Path, meanwhile: Callable[[LeasedFetcher, AgentLease, Clock], 
     return virtual_time.run_in_virtual_time(life)
 
 
-async def beat(fetcher: LeasedFetcher, lease: AgentLease, clock: Clock) -> None:
+async def beat(fetcher: LeasedFetcher, lease: HeartbeatDeadline, clock: Clock) -> None:
     for _ in range(10):
         await clock.sleep(4.0)
         lease.renew(clock.now())
-        fetcher.extend_requests()
+        fetcher.extend_request_deadlines()
 
 
 def test_a_request_may_take_longer_than_a_lease_that_is_renewed(tmp_path: Path) -> None:
@@ -82,10 +84,10 @@ def test_a_request_may_take_longer_than_a_lease_that_is_renewed(tmp_path: Path) 
 
 
 def test_a_request_is_aborted_when_the_lease_expires(tmp_path: Path) -> None:
-    async def silence(fetcher: LeasedFetcher, lease: AgentLease, clock: Clock) -> None:
+    async def silence(fetcher: LeasedFetcher, lease: HeartbeatDeadline, clock: Clock) -> None:
         await clock.sleep(20.0)
         lease.renew(clock.now())
-        fetcher.extend_requests()  # too late: it was over
+        fetcher.extend_request_deadlines()  # too late: it was over
 
     for answer, seconds in asked(tmp_path, silence):
         assert isinstance(answer, Failed)
@@ -94,11 +96,11 @@ def test_a_request_is_aborted_when_the_lease_expires(tmp_path: Path) -> None:
 
 
 def test_requests_to_a_withdrawn_address_are_aborted_at_once(tmp_path: Path) -> None:
-    async def refused(fetcher: LeasedFetcher, lease: AgentLease, clock: Clock) -> None:
+    async def refused(fetcher: LeasedFetcher, lease: HeartbeatDeadline, clock: Clock) -> None:
         await clock.sleep(3.0)
-        fetcher.abort_requests(HERE)
+        fetcher.abort_requests_to_address(HERE)
         lease.renew(clock.now())
-        fetcher.extend_requests()
+        fetcher.extend_request_deadlines()
         await beat(fetcher, lease, clock)
 
     (here, left_after), (there, took) = asked(tmp_path, refused)

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from fieldmouse.backpressure import Backpressure
-from fieldmouse.crawler.stats import MAX_BACKLOG_SECONDS, CpuUtilisation, LoadMeter
+from fieldmouse.backpressure_state import BackpressureState
+from fieldmouse.crawler.stats import MAX_BACKLOG_SECONDS, AgentLoadMeter, CpuUtilisation
 
 
 class Watched:
     """A load that is updated ten times a second."""
 
     def __init__(self, cpu: CpuUtilisation | None = None) -> None:
-        self.meter, self.served = Backpressure(), 0
-        self.load = LoadMeter(self.meter, lambda: self.served, window=48, cpu=cpu)
+        self.meter, self.served = BackpressureState(), 0
+        self.load = AgentLoadMeter(self.meter, lambda: self.served, window=48, cpu=cpu)
         self.meter.set_concurrency(100)
 
     def after(self, seconds: float, *, late: float = 0.0, served: float = 0.0) -> float:

@@ -17,10 +17,10 @@ class Listener:
     def __init__(self, *, asks: int = 1, behind: bool = False, eager: bool = False):
         self.asked, self._asks, self._behind, self._eager = 0, asks, behind, eager
 
-    def is_behind(self) -> bool:
+    def is_too_far_behind(self) -> bool:
         return self._behind
 
-    def is_finished(self) -> bool:
+    def allows_run_to_end(self) -> bool:
         self.asked += 1
         return self.asked >= self._asks
 
@@ -32,13 +32,13 @@ class Listener:
 @pytest.mark.parametrize("second", [False, True])
 def test_one_consumer_is_enough_to_be_behind_or_eager(first: bool, second: bool) -> None:
     both = CombinedConsumerStatus(Listener(behind=first, eager=first), Listener(behind=second, eager=second))
-    assert both.is_behind() == both.waits_for_checkpoint() == (first or second)
+    assert both.is_too_far_behind() == both.waits_for_checkpoint() == (first or second)
 
 
 def test_all_consumers_are_asked_whether_they_are_content() -> None:
     slow, quick = Listener(asks=3), Listener()
     both = CombinedConsumerStatus(slow, quick)
-    assert [both.is_finished() for _ in range(3)] == [False, False, True]
+    assert [both.allows_run_to_end() for _ in range(3)] == [False, False, True]
     assert slow.asked == quick.asked == 3, "one may begin to hurry when it is asked for the first time"
 
 

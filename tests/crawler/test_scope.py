@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from fieldmouse.crawler.growing_scope import CrawlScope
-from fieldmouse.policy.scope import Scope, SharedScope
+from fieldmouse.policy.scope import Scope, SharedScopeAdditions
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.types.outcome import OutcomeRow
 from fieldmouse.types.reason import OutcomeKind
@@ -62,7 +62,7 @@ def test_a_redirect_out_of_scope_ends_the_chain(scope: CrawlScope) -> None:
 
 
 def test_links_to_a_host_added_by_another_agent_are_followed(tmp_path: Path) -> None:
-    shared = SharedScope()
+    shared = SharedScopeAdditions()
     home = CrawlDir.create(tmp_path / "c", shards=1, settings=b"")
     scope = CrawlScope(Scope.from_seeds(SEEDS, "host"), SEEDS, home, None, shared=shared)
     links = [Request(Url(f"{END}{number}"), depth=2) for number in range(3)]
@@ -80,7 +80,7 @@ def test_links_to_a_host_added_by_another_agent_are_followed(tmp_path: Path) -> 
 
 
 def test_additions_are_published_once_and_again_after_a_restart() -> None:
-    shared = SharedScope()
+    shared = SharedScopeAdditions()
     shared.publish([END, END])
     assert shared.unpublished == [END]
     shared.mark_published([END])

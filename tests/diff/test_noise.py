@@ -11,27 +11,27 @@ from fieldmouse.diff.change_detection import (
     MAX_PLACES_PER_CHANGE,
     POLLS_TO_LEARN,
     NoiseMemory,
-    NoiseUpdate,
+    NoiseMemoryUpdate,
     learn_difference,
     learn_unchanged,
     pack_memory,
     unpack_memory,
 )
-from fieldmouse.diff.compare import ChangedPlace, PageDiff
+from fieldmouse.diff.compare import ChangedWordCount, DiffStat
 
 CLOCK, QUOTE, TEXT = 7, 8, 0
 
 looks = st.lists(st.frozensets(st.sampled_from([CLOCK, QUOTE, 9, TEXT])), max_size=14)
 
 
-def look(memory: NoiseMemory, places: frozenset[int] | set[int], at: float) -> NoiseUpdate:
+def look(memory: NoiseMemory, places: frozenset[int] | set[int], at: float) -> NoiseMemoryUpdate:
     """One poll; nothing differs if there are no places."""
     if not places:
-        return NoiseUpdate(learn_unchanged(memory), False)
-    return learn_difference(memory, PageDiff([ChangedPlace(place, 1) for place in places], 100), at)
+        return NoiseMemoryUpdate(learn_unchanged(memory), False)
+    return learn_difference(memory, DiffStat([ChangedWordCount(place, 1) for place in places], 100), at)
 
 
-def history(seen: list[frozenset[int]]) -> list[NoiseUpdate]:
+def history(seen: list[frozenset[int]]) -> list[NoiseMemoryUpdate]:
     told, memory = [], EMPTY_MEMORY
     for at, places in enumerate(seen):
         told.append(look(unpack_memory(pack_memory(memory)), places, float(at)))

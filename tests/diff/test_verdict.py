@@ -12,9 +12,9 @@ import pytest
 from fieldmouse.storage.checkpoint import ShardState
 from fieldmouse.types.outcome import ContentChange, Failed, Moved, OutcomeRow, Page, Response, Unchanged
 from fieldmouse.types.reason import OutcomeKind, OutcomeReason
-from fieldmouse.types.request import EnteredBy, Request
+from fieldmouse.types.request import FrontierEntryOrigin, Request
 from fieldmouse.url import Url
-from fieldmouse.workers.shard import ShardWriter
+from fieldmouse.workers.shard_writer import LockedShard, ShardWriter
 from workers.responses import CONFIG, NOW, response
 
 URL = Url("http://example.org/page")
@@ -25,7 +25,7 @@ class PolledPage:
     """A page in one shard with its newest outcome row, as the page table would hold it."""
 
     def __init__(self, folder: Path):
-        self.folder, self.shard = folder, ShardWriter(folder, 0, CONFIG, ShardState())
+        self.folder, self.shard = folder, ShardWriter(LockedShard(folder, 0, CONFIG, ShardState()))
         self.known: OutcomeRow | None = None  # the stored version
         self.was = ""
         self.memory = b""
@@ -36,7 +36,7 @@ class PolledPage:
             return Request(URL)
         return Request(
             URL,
-            door=EnteredBy.POLLED,
+            door=FrontierEntryOrigin.POLLED,
             was=self.was,
             digest=self.known.digest,
             simhash=self.known.simhash,
@@ -92,7 +92,7 @@ def news(*rows: OutcomeRow) -> list[str]:
 
 def test_page_that_is_not_polled_is_not_news(page: PolledPage) -> None:
     row = page.look(f"<p>{LONG}")
-    assert (row.news, row.difference, row.memory, row.withdrawn_changes) == (ContentChange.NONE, 0.0, b"", 0)
+    assert (row.news, row.difference, row.memory, row.withdrawn_change_count) == (ContentChange.NONE, 0.0, b"", 0)
 
 
 def test_alternating_page_is_compared_with_the_previous_version_each_time(page: PolledPage) -> None:
@@ -101,14 +101,14 @@ def test_alternating_page_is_compared_with_the_previous_version_each_time(page: 
     assert news(*told) == ["", "changed", "changed", "same", "changed"]
     # The third is a revisit record of the first; the fifth was still compared with it.
     assert told[1].difference == told[2].difference == told[4].difference < 1.0
-    assert all(row.withdrawn_changes == 0 for row in told)
+    assert all(row.withdrawn_change_count == 0 for row in told)
 
 
 def test_page_with_a_clock_is_reported_twice_and_then_learned_as_noise(page: PolledPage) -> None:
     told = [page.look(clocked(number)) for number in range(7)]
     assert news(*told) == ["", "changed", "changed", "noise", "noise", "noise", "noise"]
     assert told[3].withdrawn_at == (told[1].at, told[2].at)
-    assert sum(row.withdrawn_changes for row in told) == 2
+    assert sum(row.withdrawn_change_count for row in told) == 2
     assert all(len(row.memory) < 100 for row in told)
 
 
@@ -117,7 +117,7 @@ def test_change_beside_learned_noise_is_reported(page: PolledPage) -> None:
         page.look(clocked(number))
     changed = page.look(clocked(5, LONG + "It is rare now, and should be left alone wherever it is seen in summer."))
     assert changed.news is ContentChange.CHANGED
-    assert changed.withdrawn_changes == 0
+    assert changed.withdrawn_change_count == 0
     assert 0.0 < changed.difference < 0.3, "the clock's words do not count"
     assert news(page.look(clocked(6, LONG))) == ["changed"], "and so is that it is gone again"
 

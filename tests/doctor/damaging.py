@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from fieldmouse.doctor.check.check_result import CheckResult
 from fieldmouse.doctor.check.examine import check_crawl
-from fieldmouse.doctor.check.finding import Finding
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.testing import virtual_time
 from fieldmouse.testing.meadow.fetcher import MeadowFetcher
@@ -48,7 +48,7 @@ def resume_for_good(path: Path) -> None:
     assert is_healthy(path, deep=True)
 
 
-def troubles(path: Path, *, deep: bool = False) -> list[Finding]:
+def troubles(path: Path, *, deep: bool = False) -> list[CheckResult]:
     return [finding for finding in check_crawl(CrawlDir.open(path), deep=deep) if not finding.healthy]
 
 

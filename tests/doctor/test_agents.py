@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fieldmouse.cluster.client.outbox import LinksMessage, Outbox
+from fieldmouse.cluster.client.coordinator_outbox import LinksMessage, Outbox
 from fieldmouse.doctor.check.examine import check_parts
 from fieldmouse.storage.checkpoint import CheckpointParts, DurableLog, open_journal
 from fieldmouse.storage.directory import CrawlDir

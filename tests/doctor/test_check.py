@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 import tantivy
 
-from fieldmouse.archive.dedup import verify_digests
+from fieldmouse.archive.duplicate_detection import verify_digests
 from fieldmouse.cli.main import run_command
-from fieldmouse.doctor.check.frontier import inspect_frontier, open_frontier_files
+from fieldmouse.doctor.check.frontier_and_outcomes import inspect_frontier, open_frontier_files
 from fieldmouse.errors import DamagedFile
-from fieldmouse.frontier.state import frontier_state_of
+from fieldmouse.frontier.durable_parts import frontier_state_of
 from fieldmouse.storage.directory import CrawlDir
 from whole.virtual_time import outcomes
 

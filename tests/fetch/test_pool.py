@@ -8,11 +8,11 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fieldmouse.aio import WakeUp
-from fieldmouse.backpressure import Backpressure
+from fieldmouse.aio import WakeUpCallbacks
+from fieldmouse.backpressure_state import BackpressureState
 from fieldmouse.clock import Clock
 from fieldmouse.fetch.worker import ActiveWorkers, FetchPool
-from fieldmouse.policy.thresholds import Thresholds
+from fieldmouse.policy.concurrency_thresholds import Thresholds
 from fieldmouse.testing import virtual_time
 from fieldmouse.types.host_state import HostState
 from fieldmouse.types.request import HostVisit
@@ -29,7 +29,7 @@ class Yard:
         self.begun: list[tuple[float, int]] = []  # start of each request, and the number in flight then
         self.given_back = 0
         self.taken = 0
-        self.meter, self.bell = Backpressure(), WakeUp()
+        self.meter, self.bell = BackpressureState(), WakeUpCallbacks()
         self.roster = ActiveWorkers(self.meter)
         self.fleet = FetchPool(
             rule=rule,
@@ -102,12 +102,12 @@ def test_workers_count_as_active_until_they_return() -> None:
     async def life(clock: Clock) -> None:
         yard = Yard(clock, Thresholds((4, 1), (5,)), 3, random.Random(1))
         await yard.at(0, 0.1)
-        assert yard.meter.effective_concurrency == yard.meter.concurrency == 4
+        assert yard.meter.max_of_allowed_and_active == yard.meter.concurrency == 4
         yard.meter.set_indexing(9)
         assert yard.meter.concurrency == 1
-        assert yard.meter.effective_concurrency == 4
+        assert yard.meter.max_of_allowed_and_active == 4
         await clock.sleep(1.6)
-        assert yard.meter.effective_concurrency == yard.meter.active_visits == 1
+        assert yard.meter.max_of_allowed_and_active == yard.meter.active_visits == 1
         assert yard.homes == 3
         await yard.fleet.stop(10.0)
 

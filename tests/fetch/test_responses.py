@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from fieldmouse.fetch.responses import outcome_of, parse_retry_after, requested_wait
+from fieldmouse.fetch.response_outcome import outcome_of, parse_retry_after, requested_wait
 from fieldmouse.types.outcome import Failed, Moved, Page, Response, Unchanged
 from fieldmouse.types.reason import OutcomeReason
 from fieldmouse.types.request import Request

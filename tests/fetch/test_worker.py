@@ -13,14 +13,14 @@ from fieldmouse.clock import Clock
 from fieldmouse.fetch.politeness_gate import FetchServices, PolitenessGate
 from fieldmouse.fetch.worker import FetchSettings, FetchWorker, VisitReport
 from fieldmouse.http.dns import DnsAnswer, Resolver
-from fieldmouse.policy.network_overrides import NameMap
+from fieldmouse.policy.dns_and_header_options import NameOverrides
 from fieldmouse.policy.politeness import Politeness
 from fieldmouse.robotstxt.parser import RobotsTxtCache
 from fieldmouse.testing import virtual_time
 from fieldmouse.types.host_state import HostState
 from fieldmouse.types.outcome import Failed, Moved, Outcome, Page, Refused, Response
 from fieldmouse.types.reason import OutcomeReason
-from fieldmouse.types.request import HostVisit, QueuedRequest, Request
+from fieldmouse.types.request import HostVisit, NumberedRequest, Request
 from fieldmouse.url import Host, Url, path_of
 
 HOST = Host("http://mouse.test")
@@ -76,19 +76,19 @@ class Outbox:
     named: list[str] = field(default_factory=list)
     allowance: int = 1000
 
-    async def deliver(self, ticket: QueuedRequest, outcome: Outcome) -> None:
+    async def deliver(self, ticket: NumberedRequest, outcome: Outcome) -> None:
         self.delivered.append(outcome)
 
     async def archive_robots_txt(self, link: Request, response: Response) -> None:
         self.kept.append(link.url)
 
-    def requeue_failed(self, ticket: QueuedRequest, link: Request) -> None:
+    def requeue_failed_request(self, ticket: NumberedRequest, link: Request) -> None:
         self.retried.append(link)
 
     def queue_sitemaps(self, host: Host, found: Sequence[str]) -> None:
         self.named.extend(found)
 
-    def try_start_fetch(self, ticket: QueuedRequest) -> bool:
+    def try_start_fetch(self, ticket: NumberedRequest) -> bool:
         self.allowance -= 1
         return self.allowance >= 0
 
@@ -102,7 +102,7 @@ class Visit:
 
 
 def errand(*paths: str, address: str = "127.0.0.9", state: HostState | None = None) -> HostVisit:
-    tickets = tuple(QueuedRequest(n + 1, Request(Url(HOST + path))) for n, path in enumerate(paths))
+    tickets = tuple(NumberedRequest(n + 1, Request(Url(HOST + path))) for n, path in enumerate(paths))
     return HostVisit(HOST, address, tickets, state or HostState(address=address))
 
 
@@ -118,7 +118,7 @@ def run(
 ) -> Visit:
     async def life(clock: Clock) -> Visit:
         web, outbox, began = ScriptedWeb(script, clock), Outbox(allowance=allowance), clock.now()
-        names = NameMap(["mouse.test=127.0.0.9", "other.test=127.0.0.8"])
+        names = NameOverrides(["mouse.test=127.0.0.9", "other.test=127.0.0.8"])
         dns = ScriptedDns(zone or {})
         resolver = Resolver(clock=clock, allow_private=allow_private, names=names, dns=dns)
         told = FetchSettings(Politeness(delay=delay, address_delay=delay), **(manners or {}))  # type: ignore[arg-type]
@@ -254,7 +254,7 @@ def test_robots_txt_redirected_to_an_unreadable_place_counts_as_none(
     if not allow_private:
         zone = {**zone, "mouse.example": [DnsAnswer(("93.184.216.34",), 60.0)]}
         host = Host("http://mouse.example")
-        tickets = tuple(QueuedRequest(n, Request(Url(f"{host}/{n}"))) for n in (1, 2))
+        tickets = tuple(NumberedRequest(n, Request(Url(f"{host}/{n}"))) for n in (1, 2))
         todo = HostVisit(host, "93.184.216.34", tickets, HostState("93.184.216.34"))
     visit = run(moved_rules, todo, zone=zone, allow_private=allow_private)
     assert [path for _, path in visit.web.asked][:1] == ["/robots.txt"]
@@ -307,7 +307,7 @@ def test_a_server_error_is_retried_and_finally_given_up() -> None:
     assert visit.outbox.retried[0].not_before > visit.began
     assert [type(outcome) for outcome in visit.outbox.delivered] == [Page]
     tired = HostVisit(
-        HOST, "127.0.0.9", (QueuedRequest(1, Request(Url(HOST + "/a"), tries=2)),), HostState("127.0.0.9")
+        HOST, "127.0.0.9", (NumberedRequest(1, Request(Url(HOST + "/a"), tries=2)),), HostState("127.0.0.9")
     )
     visit = run(script, tired)
     (outcome,) = visit.outbox.delivered
@@ -340,7 +340,7 @@ def test_redirects_become_links_until_there_are_too_many() -> None:
     assert isinstance(outcome, Moved)
     assert outcome.target == HOST + "/dir/next"
     far = HostVisit(
-        HOST, "127.0.0.9", (QueuedRequest(1, Request(Url(HOST + "/a"), redirects=10)),), HostState("127.0.0.9")
+        HOST, "127.0.0.9", (NumberedRequest(1, Request(Url(HOST + "/a"), redirects=10)),), HostState("127.0.0.9")
     )
     (outcome,) = run(script, far).outbox.delivered
     assert isinstance(outcome, Failed)
@@ -360,7 +360,7 @@ def test_a_cancelled_visit_still_rests_host_and_address() -> None:
     async def life(clock: Clock) -> float:
         gate = PolitenessGate(clock)
         web = ScriptedWeb(plain, clock)
-        resolver = Resolver(clock=clock, allow_private=True, names=NameMap(["mouse.test=127.0.0.9"]))
+        resolver = Resolver(clock=clock, allow_private=True, names=NameOverrides(["mouse.test=127.0.0.9"]))
         transport = FetchServices(web, resolver, gate, RobotsTxtCache(clock, product="fieldmouse"), clock)
         robot = FetchWorker(transport, FetchSettings(Politeness(delay=3.0, address_delay=3.0)), Outbox())
         going = asyncio.ensure_future(robot.visit_host(errand("/a")))

@@ -34,8 +34,8 @@ def sign(request: OutgoingRequest) -> dict[str, str]:
 class Plain(HostCounts[H]):
     """A policy of the user's own."""
 
-    def recall(self) -> H | None:
+    def next_queue_to_read(self) -> H | None:
         return None
 
-    def place(self, host: H) -> bool:
+    def goes_online(self, host: H) -> bool:
         return True

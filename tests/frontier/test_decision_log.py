@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fieldmouse.frontier.distribution_trace import DecisionLog, read_runs
+from fieldmouse.frontier.distribution_decision_log import DecisionLog, read_runs
 from fieldmouse.url import Host
 
 HOSTS = 150_000

@@ -7,24 +7,24 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from fieldmouse.clock import ManualClock
+from fieldmouse.clock import AutoAdvanceClock
 from fieldmouse.errors import UsageError
+from fieldmouse.frontier.durable_parts import FrontierState
 from fieldmouse.frontier.frontier import Frontier
-from fieldmouse.frontier.state import FrontierState
-from fieldmouse.frontier.url_location import UrlPlace, locate_url
+from fieldmouse.frontier.url_lookup import UrlPlace, locate_url
 from fieldmouse.policy.distribution.registry import POLICIES
 from fieldmouse.policy.front_size import FrontSizeRule
 from fieldmouse.types.host_state import HostState
-from fieldmouse.types.request import EnteredBy, HostVisit, Request
+from fieldmouse.types.request import FrontierEntryOrigin, HostVisit, Request
 from fieldmouse.url import Url
 
 NOW = 1_000_000.0
 
 
-def frontier_at(directory: Path, clock: ManualClock | None = None, **given: object) -> Frontier:
+def frontier_at(directory: Path, clock: AutoAdvanceClock | None = None, **given: object) -> Frontier:
     settings = {"policy": POLICIES["index"](), "resumed_delay": lambda _: 1.0} | given
-    frontier = Frontier(directory, key_seed=7, clock=clock or ManualClock(NOW), **settings)  # type: ignore[arg-type]
-    frontier.begin()
+    frontier = Frontier(directory, key_seed=7, clock=clock or AutoAdvanceClock(NOW), **settings)  # type: ignore[arg-type]
+    frontier.roll_back_to_checkpoint()
     return frontier
 
 
@@ -72,7 +72,7 @@ def test_unused_tickets_come_back_first_and_keep_their_numbers(tmp_path: Path) -
 
 
 def test_a_retry_rests_while_other_urls_of_its_host_are_visited(tmp_path: Path) -> None:
-    clock = ManualClock(NOW)
+    clock = AutoAdvanceClock(NOW)
     frontier = frontier_at(tmp_path, clock, errand_links=1)
     frontier.discover(links("http://a.example/1", "http://a.example/2"))
     visit = frontier.take_visit(NOW)
@@ -142,7 +142,7 @@ def test_many_hosts_behind_one_address_do_not_fill_the_front(tmp_path: Path) -> 
 
 
 def test_look_finds_the_place_of_each_url(tmp_path: Path) -> None:
-    clock = ManualClock(NOW)
+    clock = AutoAdvanceClock(NOW)
     frontier = frontier_at(
         tmp_path, clock, front=FrontSizeRule(minimum=1, maximum=1), policy=POLICIES["index"](), errand_links=1
     )
@@ -150,7 +150,7 @@ def test_look_finds_the_place_of_each_url(tmp_path: Path) -> None:
     visit = frontier.take_visit(NOW)
     assert visit is not None
     frontier.end_visit(visit, resolved(visit, wait=30.0))
-    frontier.mark_done([visit.tickets[0].number])
+    frontier.mark_durably_done([visit.tickets[0].number])
     assert frontier.take_visit(NOW) is None
     frontier.discover(links("http://a.example/3", "http://b.example/1", "http://b.example/2"))
     state = frontier.seal().state
@@ -170,11 +170,11 @@ def test_look_finds_the_place_of_each_url(tmp_path: Path) -> None:
 
 
 def test_after_a_restart_no_host_is_visited_before_its_delay(tmp_path: Path) -> None:
-    clock = ManualClock(NOW)
+    clock = AutoAdvanceClock(NOW)
     frontier = frontier_at(tmp_path, clock)
     frontier.discover(links("http://a.example/1", "http://b.example/1"))
     state = frontier.seal().state
-    frontier.committed()
+    frontier.on_checkpoint_committed()
     frontier.close()
     again = frontier_at(tmp_path, clock, state=state, resumed_delay=lambda _: 5.0)
     assert again.take_visit(NOW) is None
@@ -191,28 +191,28 @@ def test_host_visits_of_a_crawl_without_kills_hold_every_url_once(tmp_path: Path
     while (visit := frontier.take_visit(NOW)) is not None:
         met += [ticket.link.url for ticket in visit.tickets]
         frontier.end_visit(visit, resolved(visit, address=visit.host))
-        frontier.mark_done([ticket.number for ticket in visit.tickets])
+        frontier.mark_durably_done([ticket.number for ticket in visit.tickets])
     assert sorted(met) == sorted(urls)
     assert frontier.waiting_count == 0
 
 
-def visited(frontier: Frontier, clock: ManualClock) -> list[tuple[str, EnteredBy]]:
+def visited(frontier: Frontier, clock: AutoAdvanceClock) -> list[tuple[str, FrontierEntryOrigin]]:
     """Visit and finish everything that can be taken; returns the URLs with their origin."""
     found = []
     while (visit := frontier.take_visit(clock.now())) is not None:
-        found += [(str(ticket.link.url), ticket.origin) for ticket in visit.tickets]
+        found += [(str(ticket.link.url), ticket.entered_by) for ticket in visit.tickets]
         frontier.end_visit(visit, resolved(visit))
-        frontier.mark_done([ticket.number for ticket in visit.tickets])
+        frontier.mark_durably_done([ticket.number for ticket in visit.tickets])
     return found
 
 
 def test_a_ticket_names_its_origin_and_a_poll_changes_no_other_counts(tmp_path: Path) -> None:
-    clock = ManualClock(NOW)
+    clock = AutoAdvanceClock(NOW)
     frontier = frontier_at(tmp_path, clock)
     one, two, three = (f"http://a.example/{n}" for n in range(3))
     frontier.discover(links(one, two))
-    assert visited(frontier, clock) == [(one, EnteredBy.DISCOVERED), (two, EnteredBy.DISCOVERED)]
-    frontier.poll(links(one))
+    assert visited(frontier, clock) == [(one, FrontierEntryOrigin.DISCOVERED), (two, FrontierEntryOrigin.DISCOVERED)]
+    frontier.enqueue_polls(links(one))
     frontier.discover(links(one, three))
     state = frontier.seal().state
     assert (state.seen, state.done, state.waiting, state.polls) == (3, 2, 1, 1)
@@ -220,35 +220,38 @@ def test_a_ticket_names_its_origin_and_a_poll_changes_no_other_counts(tmp_path: 
     frontier = frontier_at(tmp_path, clock, state=state)
     clock.advance(1.0)
     assert frontier.waiting_polls == 1
-    assert sorted(visited(frontier, clock)) == [(one, EnteredBy.POLLED), (three, EnteredBy.DISCOVERED)]
+    assert sorted(visited(frontier, clock)) == [
+        (one, FrontierEntryOrigin.POLLED),
+        (three, FrontierEntryOrigin.DISCOVERED),
+    ]
     assert (frontier.seen_count, frontier.settled_count, frontier.waiting_count, frontier.waiting_polls) == (3, 3, 0, 0)
 
 
 def test_a_poll_that_is_tried_again_is_still_a_poll(tmp_path: Path) -> None:
-    clock = ManualClock(NOW)
+    clock = AutoAdvanceClock(NOW)
     frontier = frontier_at(tmp_path, clock)
     frontier.discover(links("http://a.example/"))
     visited(frontier, clock)
-    frontier.poll(links("http://a.example/"))
+    frontier.enqueue_polls(links("http://a.example/"))
     visit = frontier.take_visit(NOW)
     assert visit is not None
     frontier.end_visit(visit, resolved(visit))
     (ticket,) = visit.tickets
     frontier.retry_ticket(ticket.number, msgspec.structs.replace(ticket.link, tries=1))
     assert (frontier.settled_count, frontier.waiting_count, frontier.waiting_polls) == (1, 0, 1)
-    assert visited(frontier, clock) == [("http://a.example/", EnteredBy.POLLED)]
-    frontier.mark_done([ticket.number])  # a closed number is ignored
+    assert visited(frontier, clock) == [("http://a.example/", FrontierEntryOrigin.POLLED)]
+    frontier.mark_durably_done([ticket.number])  # a closed number is ignored
     assert (frontier.settled_count, frontier.waiting_count, frontier.waiting_polls) == (1, 0, 0)
 
 
 def test_a_readmitted_link_waits_like_a_new_one(tmp_path: Path) -> None:
-    clock = ManualClock(NOW)
+    clock = AutoAdvanceClock(NOW)
     frontier = frontier_at(tmp_path, clock)
     frontier.discover(links("http://a.example/"))
     visited(frontier, clock)
-    frontier.requeue_retried(links("http://a.example/"))
+    frontier.requeue_withdrawn_outcomes(links("http://a.example/"))
     assert (frontier.seen_count, frontier.settled_count, frontier.waiting_count, frontier.waiting_polls) == (1, 0, 1, 0)
-    assert visited(frontier, clock) == [("http://a.example/", EnteredBy.DISCOVERED)]
+    assert visited(frontier, clock) == [("http://a.example/", FrontierEntryOrigin.DISCOVERED)]
     assert (frontier.seen_count, frontier.settled_count, frontier.waiting_count) == (1, 1, 0)
 
 

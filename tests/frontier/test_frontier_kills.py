@@ -18,13 +18,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fieldmouse.clock import ManualClock
+from fieldmouse.clock import AutoAdvanceClock
+from fieldmouse.frontier.durable_parts import FrontierState
 from fieldmouse.frontier.frontier import Frontier
-from fieldmouse.frontier.state import FrontierState
 from fieldmouse.policy.distribution.registry import POLICIES
 from fieldmouse.policy.front_size import FrontSizeRule
 from fieldmouse.types.host_state import HostState
-from fieldmouse.types.request import HostVisit, QueuedRequest, Request
+from fieldmouse.types.request import HostVisit, NumberedRequest, Request
 from fieldmouse.url import Host, Url, host_of
 
 DELAY = 1.0
@@ -51,7 +51,7 @@ class FakeAgent:
 
     def __init__(self, web: SmallWeb, rng: random.Random, home: Path, policy: str):
         self.web, self.rng, self.home, self.policy = web, rng, home, policy
-        self.clock = ManualClock(1_000_000.0)
+        self.clock = AutoAdvanceClock(1_000_000.0)
         self.lives = 0
         self.committed: FrontierState | None = None
         self.done_for_good: set[Url] = set()
@@ -71,7 +71,7 @@ class FakeAgent:
             resumed_delay=lambda _: DELAY,
             run_size=40,
         )
-        self.frontier.begin()
+        self.frontier.roll_back_to_checkpoint()
         self.fetched: dict[int, Url] = {}
         self.done: set[Url] = set()
         self.out: list[HostVisit] = []
@@ -92,7 +92,7 @@ class FakeAgent:
 
     def seal(self) -> None:
         """Seal; everything fetched so far counts as durable with it."""
-        self.frontier.mark_done(self.fetched)
+        self.frontier.mark_durably_done(self.fetched)
         self.done |= set(self.fetched.values())
         self.fetched.clear()
         self.sealed = self.frontier.seal().state
@@ -103,7 +103,7 @@ class FakeAgent:
         if self.sealed is not None:
             self.committed, self.sealed = self.sealed, None
             self.done_for_good |= self.sealed_done
-            self.frontier.committed()
+            self.frontier.on_checkpoint_committed()
 
     def take(self) -> bool:
         visit = self.frontier.take_visit(self.clock.now())
@@ -128,7 +128,7 @@ class FakeAgent:
         state = HostState(visit.address, now + DELAY, now + DELAY, pages=state.pages + 1)
         self.frontier.end_visit(visit, state, visit.tickets[1:])
 
-    def visit(self, visit: HostVisit, ticket: QueuedRequest, now: float) -> None:
+    def visit(self, visit: HostVisit, ticket: NumberedRequest, now: float) -> None:
         url = ticket.link.url
         assert host_of(url) == visit.host
         assert url not in self.done_for_good, "visited although its outcome was durable"

@@ -20,7 +20,7 @@ def grow(first, last):
     for start in range(first, last, 5000):
         meet(frontier, start, start + 5000)
         frontier.seal()
-        frontier.committed()
+        frontier.on_checkpoint_committed()
 
 grow(0, 20_000)  # caches are full from here on
 before = resident()

@@ -60,7 +60,7 @@ def test_a_promise_survives_two_kills_without_a_checkpoint_between(tmp_path: Pat
     table = HostTable(here, None, ordinary)
     table.put(A, HostState("10.0.0.1", NOW + 60.0, NOW + 60.0), NOW)
     state, _ = table.seal()
-    table.committed()
+    table.on_checkpoint_committed()
     second = killed(table, here, state, tmp_path / "second")
     second.put(B, HostState("10.0.0.2", NOW + 3600.0, NOW + 3600.0), NOW)
     third = killed(second, tmp_path / "second", state, tmp_path / "third")
@@ -97,7 +97,7 @@ def test_the_log_of_a_table_that_keeps_changing_stays_small(tmp_path: Path) -> N
         for host in many:
             table.put(host, HostState("10.0.0.1", NOW + day, NOW + day), NOW + day)
         state, _ = table.seal()
-        table.committed()
+        table.on_checkpoint_committed()
     assert sum(path.stat().st_size for path in tmp_path.iterdir()) < 3 << 20
     table.close()
     again = HostTable(tmp_path, state, ordinary)
@@ -132,7 +132,7 @@ def test_sealed_states_survive_a_torn_log(
             table.put(host, told, NOW)
             latest[host] = told
         state, paths = table.seal()
-        table.committed()
+        table.on_checkpoint_committed()
         table.close()
         if life < len(torn):
             with paths[0].open("ab") as file:
@@ -224,7 +224,7 @@ def test_hosts_are_kept_apart_for_any_size_of_the_cache(
     state, latest = None, dict[Host, HostState]()
     for changes in lives:
         table = HostTable(directory, state, ordinary)
-        table.begin()
+        table.roll_back_to_checkpoint()
         for number, told, sealed in changes:
             host = Host(f"http://{number}.example")
             if told.pages % 2:
@@ -236,14 +236,14 @@ def test_hosts_are_kept_apart_for_any_size_of_the_cache(
             assert table.host_at(table.number_of(host)) == host
             if sealed:
                 table.seal(NOW)
-                table.committed()
+                table.on_checkpoint_committed()
         assert dict(table) == latest
         assert len(table) == len(latest)
         assert [table.number_of(Host(f"http://{n}.example")) < 0 for n in range(41)] == [
             f"http://{n}.example" not in latest for n in range(41)
         ]
         state, _ = table.seal(NOW)
-        table.committed()
+        table.on_checkpoint_committed()
         table.close()
         assert read_hosts(directory, state) == latest
         assert all(read_hosts(directory, state, only=host) == {host: latest[host]} for host in latest)
@@ -255,10 +255,10 @@ def test_opening_without_a_later_checkpoint_leaves_no_promises(tmp_path: Path) -
     for number in range(300):
         table.put(Host(f"http://{number}.example"), HostState("10.0.0.1", NOW + number, NOW), NOW)
     state, _ = table.seal(NOW)
-    table.committed()
+    table.on_checkpoint_committed()
     table.close()
     second = HostTable(tmp_path, state, ordinary, NOW + 1)
-    second.begin()
+    second.roll_back_to_checkpoint()
     second.close()
     third = HostTable(tmp_path, state, ordinary, NOW + 2)
     assert len(list(tmp_path.iterdir())) == 2

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from fieldmouse.clock import ManualClock
-from fieldmouse.frontier.host_leases import REPEAT_AFTER, LeasedPolls
+from fieldmouse.clock import AutoAdvanceClock
+from fieldmouse.frontier.host_leases import REPEAT_AFTER, UnfinishedPolls
 from fieldmouse.frontier.workbench import polls_by_host
-from fieldmouse.types.request import EnteredBy, Request
+from fieldmouse.types.request import FrontierEntryOrigin, Request
 from fieldmouse.url import Host, Url
 
 A, B = Host("http://a.test"), Host("http://b.test")
@@ -16,9 +16,9 @@ def link(host: Host, number: int) -> Request:
 
 
 def test_a_host_is_requested_once_and_again_after_a_while() -> None:
-    clock = ManualClock(1000.0)
+    clock = AutoAdvanceClock(1000.0)
     wishes: list[list[Host]] = []
-    polls = LeasedPolls(lambda hosts: wishes.append(list(hosts)), clock)
+    polls = UnfinishedPolls(lambda hosts: wishes.append(list(hosts)), clock)
     polls.repeat_host_requests(clock.now())
     polls.wait_for_lease(A, [link(A, 1), link(A, 2)])
     polls.wait_for_lease(A, [link(A, 3)])
@@ -38,13 +38,13 @@ def test_a_host_is_requested_once_and_again_after_a_while() -> None:
 
 def test_a_closing_agent_requests_no_hosts() -> None:
     wishes: list[list[Host]] = []
-    polls = LeasedPolls(lambda hosts: wishes.append(list(hosts)), ManualClock(1000.0))
+    polls = UnfinishedPolls(lambda hosts: wishes.append(list(hosts)), AutoAdvanceClock(1000.0))
     polls.wait_for_lease(A, [link(A, 1)], wished=False)
     assert (wishes, len(polls)) == ([], 1)
 
 
 def test_a_poll_counts_until_its_ticket_is_closed() -> None:
-    polls = LeasedPolls(lambda hosts: None, ManualClock(1000.0))
+    polls = UnfinishedPolls(lambda hosts: None, AutoAdvanceClock(1000.0))
     polls.wait_for_lease(A, [link(A, 1)])
     (known,) = polls.take_polls_of(A)
     assert len(polls) == 0, "its caller has it"
@@ -58,4 +58,4 @@ def test_a_poll_counts_until_its_ticket_is_closed() -> None:
 def test_known_pages_become_polls_grouped_by_host() -> None:
     lines = polls_by_host([link(A, 1), link(B, 1), link(A, 2)])
     assert {host: len(line) for host, line in lines.items()} == {A: 2, B: 1}
-    assert all((one.door, one.was) == (EnteredBy.POLLED, "page") for line in lines.values() for one in line)
+    assert all((one.door, one.was) == (FrontierEntryOrigin.POLLED, "page") for line in lines.values() for one in line)

@@ -32,13 +32,13 @@ def test_every_sealed_queue_is_read_back(
     monkeypatch.setattr(queue_index, "_SLICE", width)
     directory = tmp_path_factory.mktemp("queues")
     queues = Virtualizer(directory, segment_size=2000)
-    queues.begin()
+    queues.roll_back_to_checkpoint()
     model: dict[Host, deque[bytes]] = {}
     number = 0
     for act in [*acts, None]:
         if act is None:
             state, _ = queues.seal()
-            queues.committed()
+            queues.on_checkpoint_committed()
             waiting = {host: len(line) for host, line in model.items() if line}
             assert dict(queue_lengths(directory, state.index)) == waiting
             again = Virtualizer(directory, state, segment_size=2000)

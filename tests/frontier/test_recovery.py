@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fieldmouse.errors import DamagedFile
+from fieldmouse.frontier.durable_parts import TicketLog
 from fieldmouse.frontier.queues.sieved_urls import SievedUrlQueue, read_ready_items
 from fieldmouse.frontier.queues.virtualizer import Virtualizer, read_queued_links
 from fieldmouse.frontier.seen.sieve import DiskSieve, has_key
-from fieldmouse.frontier.state import TicketLog
 from fieldmouse.url import Host
 
 seeds = st.integers(0, 2**32)
@@ -36,7 +36,7 @@ def test_a_reopened_sieve_knows_exactly_the_sealed_keys(seed: int) -> None:
             now.update(keys)
             if rng.random() < 0.4:
                 state, _ = sieve.seal()
-                sieve.committed()
+                sieve.on_checkpoint_committed()
                 known = set(now)
                 probe = rng.randrange(1, 800) << 50
                 assert has_key(directory, state, probe) == (probe in known)
@@ -57,7 +57,7 @@ def test_runs_of_similar_size_are_merged() -> None:
             sieve.offer(keys, keys)
             assert sieve.sift() == keys
             sieve.seal()
-            sieve.committed()
+            sieve.on_checkpoint_committed()
         assert sieve.seen == 40 << 15
         assert sieve.run_count <= 6
         assert len(list(Path(home).glob("run-*.keys"))) <= sieve.run_count + 1
@@ -86,7 +86,7 @@ def test_a_reopened_ready_queue_continues_at_the_seal(seed: int) -> None:
             elif act < 0.93:
                 sealed, _ = queue.seal()
                 then = list(model)
-                queue.committed()
+                queue.on_checkpoint_committed()
                 assert list(read_ready_items(directory, sealed)) == then
             else:
                 queue.close()
@@ -120,7 +120,7 @@ def test_reopened_host_queues_continue_at_the_seal(seed: int) -> None:
             elif act < 0.93:
                 sealed, _ = queues.seal()
                 then = {host: list(line) for host, line in model.items()}
-                queues.committed()
+                queues.on_checkpoint_committed()
                 assert list(read_queued_links(directory, sealed, host)) == then[host]
             else:
                 queues.close()
@@ -140,7 +140,7 @@ def test_segments_whose_links_were_taken_are_deleted(tmp_path: Path) -> None:
         for host, count in list(queues.queued_hosts()):
             queues.take_links(host, count - 1)  # the last link of each would keep its segment alive
         queues.seal()
-        queues.committed()
+        queues.on_checkpoint_committed()
     assert sum(path.stat().st_size for path in tmp_path.glob("links-*.log")) < 50_000
     queues.close()
 
@@ -151,7 +151,7 @@ def test_many_small_appends_do_not_make_many_small_blocks(tmp_path: Path) -> Non
     for number in range(1000):
         queues.append(host, b"%d" % number)
         queues.seal()
-        queues.committed()
+        queues.on_checkpoint_committed()
     before = queues.reads
     assert queues.take_links(host, 1000) == [b"%d" % number for number in range(1000)]
     assert queues.reads - before < 80
@@ -171,7 +171,7 @@ def test_the_front_log_keeps_open_tickets_and_never_reuses_their_numbers(seed: i
             act = rng.random()
             if act < 0.4:
                 links = [rng.randbytes(8) for _ in range(rng.randrange(1, 20))]
-                numbers = front.add_tickets(links)
+                numbers = front.add_url_tickets(links)
                 assert given_out.isdisjoint(numbers)
                 given_out.update(numbers)
                 live.update(zip(numbers, links, strict=True))
@@ -182,29 +182,29 @@ def test_the_front_log_keeps_open_tickets_and_never_reuses_their_numbers(seed: i
                     del live[number]
             elif act < 0.9:
                 state, _ = front.seal()
-                front.committed()
+                front.on_checkpoint_committed()
                 then, sealed_numbers = dict(live), set(given_out)
             elif state is not None:
                 front.close()
                 front = TicketLog(directory, state)
                 live, given_out = dict(then), set(sealed_numbers)
-            assert front.open_tickets == live
+            assert front.links_by_ticket == live
         front.close()
 
 
 def test_a_front_log_of_closed_tickets_is_rewritten(tmp_path: Path) -> None:
     front = TicketLog(tmp_path)
-    kept = front.add_tickets([b"kept"])
+    kept = front.add_url_tickets([b"kept"])
     for _ in range(100):
-        numbers = front.add_tickets([bytes(1000)] * 100)
+        numbers = front.add_url_tickets([bytes(1000)] * 100)
         front.seal()
-        front.committed()
+        front.on_checkpoint_committed()
         front.close_tickets(numbers)
     state, _ = front.seal()
-    front.committed()
+    front.on_checkpoint_committed()
     assert sum(path.stat().st_size for path in tmp_path.iterdir()) < 3 << 20
     front.close()
-    assert TicketLog(tmp_path, state).open_tickets == {kept[0]: b"kept"}
+    assert TicketLog(tmp_path, state).links_by_ticket == {kept[0]: b"kept"}
 
 
 def test_a_log_shorter_than_the_checkpoint_says_is_damaged(tmp_path: Path) -> None:
@@ -267,7 +267,7 @@ def test_a_flipped_byte_among_the_keys_is_detected(seed: int) -> None:
             sieve.offer(keys, keys)
             sieve.sift()
         state, _ = sieve.seal()
-        sieve.committed()
+        sieve.on_checkpoint_committed()
         sieve.close()
         names = [*state.runs, state.log] if state.logged else [*state.runs]
         path = directory / rng.choice(names)

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmouse.clock import ManualClock
+from fieldmouse.clock import AutoAdvanceClock
 from fieldmouse.frontier.frontier import Frontier
 from fieldmouse.frontier.workbench import Workbench
 from fieldmouse.types.host_state import HostState
-from fieldmouse.types.request import EnteredBy, Request
+from fieldmouse.types.request import FrontierEntryOrigin, Request
 from fieldmouse.url import Host, Url
 
 from .test_frontier import NOW, frontier_at, links, resolved
@@ -37,7 +37,7 @@ def test_polls_get_their_share_for_any_number_of_urls_per_visit(share: float, mo
     assert abs(len(asked_again) - share * len(visited)) <= 1.0
     assert asked_again == sorted(asked_again)
     assert [n for n in visited if n not in polls] == list(range(len(visited) - len(asked_again)))
-    assert bench.urls == 2 * amount - len(visited)
+    assert bench.url_count == 2 * amount - len(visited)
 
 
 @pytest.mark.parametrize(("share", "first"), [(0.0, "new"), (1.0, "poll")])
@@ -53,21 +53,24 @@ def test_after_a_restart_polls_are_still_polls(tmp_path: Path) -> None:
     frontier = frontier_at(tmp_path, share=1.0)
     frontier.discover(links("http://a.example/1", "http://a.example/2"))
     assert frontier.take_visit(NOW) is not None  # brings at least one online
-    frontier.poll(links("http://a.example/p"))
+    frontier.enqueue_polls(links("http://a.example/p"))
     state, _ = frontier.seal()
     frontier.close()
-    again = frontier_at(tmp_path, ManualClock(NOW + 10), share=1.0, state=state)
+    again = frontier_at(tmp_path, AutoAdvanceClock(NOW + 10), share=1.0, state=state)
     visit = again.take_visit(NOW + 20.0)
     assert visit is not None
-    assert [ticket.origin for ticket in visit.tickets][:2] == [EnteredBy.POLLED, EnteredBy.DISCOVERED]
+    assert [ticket.entered_by for ticket in visit.tickets][:2] == [
+        FrontierEntryOrigin.POLLED,
+        FrontierEntryOrigin.DISCOVERED,
+    ]
 
 
-def visit_all(frontier: Frontier, clock: ManualClock) -> list[str]:
+def visit_all(frontier: Frontier, clock: AutoAdvanceClock) -> list[str]:
     """Visit every URL that can be taken, one after the other."""
     found: list[str] = []
     while (visit := frontier.take_visit(clock.now())) is not None:
         found += [ticket.link.url for ticket in visit.tickets]
-        frontier.mark_done([ticket.number for ticket in visit.tickets])
+        frontier.mark_durably_done([ticket.number for ticket in visit.tickets])
         frontier.end_visit(visit, resolved(visit, address=visit.host))
     return found
 
@@ -77,7 +80,7 @@ def seen(at: float, *urls: str) -> list[Request]:
 
 
 def test_urls_waiting_before_a_refresh_stay_and_new_ones_are_visited(tmp_path: Path) -> None:
-    clock = ManualClock(NOW)
+    clock = AutoAdvanceClock(NOW)
     frontier = frontier_at(tmp_path, clock, errand_links=2)
     old = [f"http://h{n % 5}.example/{n}" for n in range(400)]
     frontier.discover(seen(NOW, *old))
@@ -86,20 +89,20 @@ def test_urls_waiting_before_a_refresh_stay_and_new_ones_are_visited(tmp_path: P
     state, _ = frontier.seal()
     frontier.close()
 
-    clock = ManualClock(NOW + 100)
+    clock = AutoAdvanceClock(NOW + 100)
     held = frontier_at(tmp_path, clock, errand_links=2, state=state, hold_before=NOW + 50)
-    assert held.held_back_count == held.waiting_count == 400
+    assert held.held_for_refresh_count == held.waiting_count == 400
     assert held.ready_at() is None
     new = [f"http://h{n % 7}.example/new/{n}" for n in range(90)]
     held.discover(seen(NOW + 100, *new))
-    held.poll(seen(NOW - 5, "http://h0.example/known"))
+    held.enqueue_polls(seen(NOW - 5, "http://h0.example/known"))
     state, _ = held.seal()  # a kill, before anything was visited
     held.close()
     held = frontier_at(tmp_path, clock, errand_links=2, state=state, hold_before=NOW + 50)
-    assert (held.waiting_count, held.held_back_count, held.waiting_polls) == (490, 400, 1)
+    assert (held.waiting_count, held.held_for_refresh_count, held.waiting_polls) == (490, 400, 1)
     clock.advance(10.0)
     assert sorted(visit_all(held, clock)) == sorted([*new, "http://h0.example/known"])
-    assert (held.waiting_count, held.held_back_count, held.waiting_polls) == (400, 400, 0)
+    assert (held.waiting_count, held.held_for_refresh_count, held.waiting_polls) == (400, 400, 0)
     assert held.ready_at() is None
     state, _ = held.seal()
     held.close()
@@ -108,4 +111,4 @@ def test_urls_waiting_before_a_refresh_stay_and_new_ones_are_visited(tmp_path: P
     free = frontier_at(tmp_path, clock, errand_links=2, state=state)
     clock.advance(10.0)
     assert sorted(visit_all(free, clock)) == sorted(old)
-    assert (free.waiting_count, free.held_back_count) == (0, 0)
+    assert (free.waiting_count, free.held_for_refresh_count) == (0, 0)

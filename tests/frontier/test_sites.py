@@ -10,11 +10,11 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fieldmouse.clock import ManualClock
+from fieldmouse.clock import AutoAdvanceClock
+from fieldmouse.frontier.durable_parts import FrontierState
 from fieldmouse.frontier.frontier import Frontier
 from fieldmouse.frontier.seen.key_table import KeyNumbering
-from fieldmouse.frontier.state import FrontierState
-from fieldmouse.frontier.url_location import locate_url
+from fieldmouse.frontier.url_lookup import locate_url
 from fieldmouse.policy.distribution.registry import POLICIES
 from fieldmouse.policy.scope import ExceededLimit, SiteLimits, site_for_limits
 from fieldmouse.types.request import Request, RequestKind
@@ -27,13 +27,13 @@ def frontier_at(directory: Path, limits: SiteLimits, state: FrontierState | None
     frontier = Frontier(
         directory,
         key_seed=SEED,
-        clock=ManualClock(1e6),
+        clock=AutoAdvanceClock(1e6),
         policy=POLICIES["index"](),
         limits=limits,
         state=state,
         resumed_delay=lambda _: 1.0,
     )
-    frontier.begin()
+    frontier.roll_back_to_checkpoint()
     return frontier
 
 
@@ -43,7 +43,7 @@ def accepted(frontier: Frontier) -> list[Url]:
     while (visit := frontier.take_visit(1e9)) is not None:
         urls += [ticket.link.url for ticket in visit.tickets]
         frontier.end_visit(visit, visit.state)
-        frontier.mark_done([ticket.number for ticket in visit.tickets])
+        frontier.mark_durably_done([ticket.number for ticket in visit.tickets])
     return urls
 
 
@@ -92,7 +92,7 @@ def test_site_limits_hold_despite_kills_at_any_moment(batches: list[list[Url]], 
         for life, batch in enumerate(batches):
             frontier.discover([Request(url) for url in batch])
             state = frontier.seal().state
-            frontier.committed()
+            frontier.on_checkpoint_committed()
             frontier.discover([Request(url) for url in batches[life - 1][::-1]])
             frontier.take_visit(0.0)  # sifts the offers
             following = Path(name) / str(life + 1)
@@ -100,7 +100,7 @@ def test_site_limits_hold_despite_kills_at_any_moment(batches: list[list[Url]], 
             frontier.close()
             home, frontier = following, frontier_at(following, limits, state)
         wanted, dropped = simply(batches, limits)
-        assert frontier.dropped_links == dropped
+        assert frontier.dropped_links_by_setting == dropped
         assert frontier.seen_count == frontier.waiting_count == len(wanted)
         assert sorted(accepted(frontier)) == sorted(wanted)
         frontier.close()
@@ -111,13 +111,13 @@ def test_dropped_links_are_accepted_once_the_limit_is_raised(tmp_path: Path) -> 
     frontier = frontier_at(tmp_path, SiteLimits(hosts=2))
     frontier.discover(links)
     state = frontier.seal().state
-    frontier.committed()
+    frontier.on_checkpoint_committed()
     frontier.close()
-    assert (state.seen, frontier.dropped_links) == (2, {ExceededLimit.HOSTS.value: 3})
+    assert (state.seen, frontier.dropped_links_by_setting) == (2, {ExceededLimit.HOSTS.value: 3})
     raised = frontier_at(tmp_path, SiteLimits(hosts=4), state)
     raised.discover(links)
     assert raised.seal().state.seen == 4
-    assert raised.dropped_links == {ExceededLimit.HOSTS.value: 4}
+    assert raised.dropped_links_by_setting == {ExceededLimit.HOSTS.value: 4}
 
 
 def test_a_seed_is_accepted_even_if_its_site_is_full(tmp_path: Path) -> None:
@@ -126,14 +126,14 @@ def test_a_seed_is_accepted_even_if_its_site_is_full(tmp_path: Path) -> None:
     frontier.discover([*seeds, Request(Url("http://0.bad.example/page"))])
     frontier.seal()
     assert frontier.seen_count == 3
-    assert frontier.dropped_links == {ExceededLimit.URLS.value: 1}
+    assert frontier.dropped_links_by_setting == {ExceededLimit.URLS.value: 1}
 
 
 def test_hosts_of_a_crawl_without_site_counts_are_counted_on_opening(tmp_path: Path) -> None:
     frontier = frontier_at(tmp_path, SiteLimits())
     frontier.discover([Request(Url(f"http://{n}.bad.example/")) for n in range(3)])
     state = frontier.seal().state
-    frontier.committed()
+    frontier.on_checkpoint_committed()
     frontier.close()
     old = FrontierState(state.sieve, state.ready, state.queues, state.front, state.hosts)
     again = frontier_at(tmp_path, SiteLimits(hosts=4), old)
@@ -161,5 +161,5 @@ def test_numbers_are_given_in_order_and_found_again(keys: list[int]) -> None:
         given_out.setdefault(key or 1, []).append(place)
     assert len(numbering) == len(keys)
     for key, numbers in given_out.items():
-        assert sorted(numbering.find_numbers(key)) == numbers
+        assert sorted(numbering.numbers_of_key(key)) == numbers
         assert numbering.find_number(key) in numbers

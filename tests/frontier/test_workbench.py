@@ -104,7 +104,7 @@ class Bench(RuleBasedStateMachine):
         ready = self.ready()
         due = self.bench.ready_at()
         assert due == (min(ready.values()) if ready else None)
-        assert self.bench.urls == sum(map(len, self.lines.values()))
+        assert self.bench.url_count == sum(map(len, self.lines.values()))
         online = {host for host, line in self.lines.items() if line} | {lease.host for lease in self.out}
         assert len(self.bench) == len(online)
 

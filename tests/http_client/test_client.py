@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fieldmouse.clock import ManualClock
+from fieldmouse.clock import AutoAdvanceClock
 from fieldmouse.errors import UsageError
 from fieldmouse.http.client import HttpFetcher
 from fieldmouse.http.connection import ResponseLimits
@@ -73,7 +73,7 @@ def test_a_validator_cannot_smuggle_a_header() -> None:
 @pytest.mark.parametrize(("name", "value"), [("X Y", "1"), ("X", "a\r\nB: c"), ("X:", "1"), ("", "1")])
 def test_a_header_that_cannot_be_sent_is_refused_at_once(name: str, value: str) -> None:
     with pytest.raises(UsageError):
-        HttpFetcher(user_agent="x", clock=ManualClock(), headers={name: value})
+        HttpFetcher(user_agent="x", clock=AutoAdvanceClock(), headers={name: value})
 
 
 def chunked(pieces: list[bytes]) -> bytes:
@@ -147,7 +147,7 @@ def test_connection_is_reused_for_the_same_host() -> None:
 
 def test_two_hosts_at_one_address_never_have_two_connections() -> None:
     async def play() -> RawServer:
-        async with RawServer(HELLO).listening() as server, fetching(clock=ManualClock()) as fetcher:
+        async with RawServer(HELLO).listening() as server, fetching(clock=AutoAdvanceClock()) as fetcher:
             for turn in range(6):
                 assert isinstance(await get(fetcher, server, name=f"h{turn % 2}.example"), Response)
                 assert len(fetcher._idle) == 1
@@ -218,7 +218,7 @@ def test_unrequested_data_closes_an_idle_connection() -> None:
         writer.write(HELLO.replace(b"hello", b"wrong"))
 
     async def play() -> list[Response | Failed]:
-        clock = ManualClock()  # so that it is not closed because of its age
+        clock = AutoAdvanceClock()  # so that it is not closed because of its age
         async with RawServer(late, HELLO).listening() as server, fetching(clock=clock) as fetcher:
             first = await get(fetcher, server)
             said.set()
@@ -248,7 +248,7 @@ def test_data_received_before_a_request_is_not_its_response(unasked: bytes) -> N
                 await loop.sock_sendall(taken, HELLO)
                 return taken
 
-            async with fetching(clock=ManualClock(1000.0)) as fetcher:
+            async with fetching(clock=AutoAdvanceClock(1000.0)) as fetcher:
                 serving = asyncio.create_task(answer_once())
                 first = await get(fetcher, server)
                 with await serving as taken:
@@ -268,7 +268,7 @@ def test_data_received_before_a_request_is_not_its_response(unasked: bytes) -> N
 
 
 def test_idle_connections_are_few_and_short_lived() -> None:
-    clock = ManualClock(1000.0)
+    clock = AutoAdvanceClock(1000.0)
 
     async def play() -> list[str]:
         async with (

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from fieldmouse.clock import ManualClock
+from fieldmouse.clock import AutoAdvanceClock
 from fieldmouse.errors import UsageError
-from fieldmouse.http.dns import ForbiddenLookup, FoundAddress, HostsFile, NoAddress, Resolver
-from fieldmouse.policy.network_overrides import Endpoint, NameMap
+from fieldmouse.http.dns import FailedLookup, ForbiddenAddress, FoundAddress, HostsFile, Resolver
+from fieldmouse.policy.dns_and_header_options import Endpoint, NameOverrides
 from http_client.rawserver import run, until
 
 A, AAAA, CNAME = 1, 28, 5
@@ -59,7 +59,7 @@ class Nameserver(asyncio.DatagramProtocol):
 
 @contextlib.asynccontextmanager
 async def resolving(
-    zone: dict[str, list[tuple[int, int, bytes]] | int], clock: ManualClock, **settings: object
+    zone: dict[str, list[tuple[int, int, bytes]] | int], clock: AutoAdvanceClock, **settings: object
 ) -> AsyncIterator[tuple[Resolver, Nameserver]]:
     loop = asyncio.get_running_loop()
     transport, server = await loop.create_datagram_endpoint(lambda: Nameserver(zone), local_addr=("127.0.0.1", 0))
@@ -80,9 +80,9 @@ V6 = bytes.fromhex("26062800022000010000000000000001")
 
 
 def test_name_is_queried_once_and_cached_for_its_ttl() -> None:
-    clock = ManualClock(1000.0)
+    clock = AutoAdvanceClock(1000.0)
 
-    async def play() -> list[FoundAddress | ForbiddenLookup | NoAddress]:
+    async def play() -> list[FoundAddress | ForbiddenAddress | FailedLookup]:
         answers = []
         zone = {"a.example": [(A, 100, v4("93.184.216.34"))]}
         async with resolving(zone, clock) as (resolver, server):
@@ -105,9 +105,9 @@ def test_name_is_queried_once_and_cached_for_its_ttl() -> None:
 def test_restarting_the_dns_library_loses_no_query(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fieldmouse.http.dns.QUERIES_PER_CHANNEL", 3)
 
-    async def play() -> list[FoundAddress | ForbiddenLookup | NoAddress]:
+    async def play() -> list[FoundAddress | ForbiddenAddress | FailedLookup]:
         zone = {f"h{n}.example": [(A, 900, v4("93.184.216.34"))] for n in range(40)}
-        async with resolving(zone, ManualClock()) as (resolver, _):
+        async with resolving(zone, AutoAdvanceClock()) as (resolver, _):
             return await asyncio.gather(*(resolver.lookup(name) for name in zone))
 
     assert run(play()) == [FoundAddress("93.184.216.34", 900.0)] * 40
@@ -117,7 +117,7 @@ def test_restarting_the_dns_library_loses_no_query(monkeypatch: pytest.MonkeyPat
 def test_ttl_is_limited(ttl: int, kept: float) -> None:
     async def play() -> float:
         zone = {"a.example": [(A, ttl, v4("93.184.216.34"))]}
-        async with resolving(zone, ManualClock(1000.0), most=3600.0) as (resolver, _):
+        async with resolving(zone, AutoAdvanceClock(1000.0), most=3600.0) as (resolver, _):
             return (await resolver.resolve_addresses("a.example")).expires_at
 
     assert run(play()) == 1000.0 + kept
@@ -126,7 +126,7 @@ def test_ttl_is_limited(ttl: int, kept: float) -> None:
 def test_concurrent_lookups_share_one_query_and_cancelling_one_keeps_it() -> None:
     async def play() -> tuple[list[object], int]:
         zone = {"a.example": [(A, 100, v4("93.184.216.34"))]}
-        async with resolving(zone, ManualClock()) as (resolver, server):
+        async with resolving(zone, AutoAdvanceClock()) as (resolver, server):
             askers = [asyncio.create_task(resolver.lookup("a.example")) for _ in range(20)]
             await asyncio.sleep(0)
             askers[0].cancel()
@@ -143,7 +143,7 @@ def test_concurrent_lookups_share_one_query_and_cancelling_one_keeps_it() -> Non
 def test_ipv6_is_queried_only_without_ipv4() -> None:
     async def play() -> tuple[object, object, list[tuple[str, int]]]:
         zone = {"six.example": [(AAAA, 100, V6)], "both.example": [(AAAA, 9, V6), (A, 100, v4("93.184.216.34"))]}
-        async with resolving(zone, ManualClock()) as (resolver, server):
+        async with resolving(zone, AutoAdvanceClock()) as (resolver, server):
             return await resolver.lookup("six.example"), await resolver.lookup("both.example"), server.asked
 
     six, both, asked = run(play())
@@ -155,7 +155,10 @@ def test_ipv6_is_queried_only_without_ipv4() -> None:
 def test_ttl_of_an_alias_counts() -> None:
     async def play() -> object:
         alias = (CNAME, 70, b"\x01b\x07example\x00")
-        async with resolving({"a.example": [alias, (A, 900, v4("93.184.216.34"))]}, ManualClock()) as (resolver, _):
+        async with resolving({"a.example": [alias, (A, 900, v4("93.184.216.34"))]}, AutoAdvanceClock()) as (
+            resolver,
+            _,
+        ):
             return await resolver.lookup("a.example")
 
     assert run(play()) == FoundAddress("93.184.216.34", 70.0)
@@ -175,36 +178,36 @@ def test_name_without_address_has_reason_and_expiry(
     zone: dict[str, list[tuple[int, int, bytes]] | int], temporary: bool, kept: float
 ) -> None:
     async def play() -> tuple[object, object]:
-        async with resolving(zone, ManualClock()) as (resolver, server):
+        async with resolving(zone, AutoAdvanceClock()) as (resolver, server):
             answer = await resolver.lookup("a.example")
             asked = len(server.asked)
             assert await resolver.lookup("a.example") == answer
             return answer, len(server.asked) - asked
 
     answer, asked_again = run(play())
-    assert isinstance(answer, NoAddress)
+    assert isinstance(answer, FailedLookup)
     assert (answer.temporary, answer.expires_at, asked_again) == (temporary, kept, 0)
     assert answer.reason
 
 
 def test_silent_nameserver_is_a_temporary_failure() -> None:
     async def play() -> object:
-        async with resolving({}, ManualClock(), timeout=0.2) as (resolver, server):
+        async with resolving({}, AutoAdvanceClock(), timeout=0.2) as (resolver, server):
             server.silent = True
             return await resolver.lookup("a.example")
 
     answer = run(play())
-    assert isinstance(answer, NoAddress)
+    assert isinstance(answer, FailedLookup)
     assert answer.temporary
 
 
 @pytest.mark.parametrize("name", ["a..b", "x" * 70 + ".example", "", "." * 3, "b\u00fccher.example", "a b"])
 def test_invalid_name_has_no_address(name: str) -> None:
     async def play() -> object:
-        async with resolving({}, ManualClock()) as (resolver, _):
+        async with resolving({}, AutoAdvanceClock()) as (resolver, _):
             return await resolver.lookup(name)
 
-    assert isinstance(run(play()), NoAddress)
+    assert isinstance(run(play()), FailedLookup)
 
 
 def test_private_addresses_are_forbidden_and_the_first_allowed_is_taken() -> None:
@@ -214,22 +217,22 @@ def test_private_addresses_are_forbidden_and_the_first_allowed_is_taken() -> Non
             "mixed.example": [(A, 100, v4("10.0.0.1")), (A, 100, v4("93.184.216.34"))],
             "six.example": [(AAAA, 100, bytes(10) + b"\xff\xff" + v4("127.0.0.1"))],
         }
-        async with resolving(zone, ManualClock()) as (resolver, _):
+        async with resolving(zone, AutoAdvanceClock()) as (resolver, _):
             return [await resolver.lookup(name) for name in (*zone, "127.0.0.1", "localhost", "a.localhost", "::1")]
 
     answers = run(play())
-    assert answers[0] == ForbiddenLookup("169.254.169.254", "cloud metadata", 100.0)
+    assert answers[0] == ForbiddenAddress("169.254.169.254", "cloud metadata", 100.0)
     assert answers[1] == FoundAddress("93.184.216.34", 100.0)
-    assert all(isinstance(answer, ForbiddenLookup) and answer.reason == "loopback" for answer in answers[2:])
+    assert all(isinstance(answer, ForbiddenAddress) and answer.reason == "loopback" for answer in answers[2:])
 
 
 def test_mapped_and_local_names_need_no_dns(tmp_path: Path) -> None:
     hosts = tmp_path / "hosts"
     hosts.write_text("# ours\n::1 printer\n10.0.0.7 printer Printer.Office.Example # both\nbroken line\n")
-    names = NameMap(["*.meadow.test=127.0.0.9:8000", "printer=127.0.0.2"])
+    names = NameOverrides(["*.meadow.test=127.0.0.9:8000", "printer=127.0.0.2"])
 
     async def play() -> list[object]:
-        async with resolving({}, ManualClock(), names=names, hosts_file=hosts, allow_private=True) as (
+        async with resolving({}, AutoAdvanceClock(), names=names, hosts_file=hosts, allow_private=True) as (
             resolver,
             server,
         ):
@@ -244,7 +247,7 @@ def test_mapped_and_local_names_need_no_dns(tmp_path: Path) -> None:
 
 def test_a_changed_hosts_file_is_read_again(tmp_path: Path) -> None:
     path = tmp_path / "hosts"
-    clock = ManualClock()
+    clock = AutoAdvanceClock()
     hosts = HostsFile(path, clock)
     assert hosts.addresses_of("a.example") == ()
     path.write_text("10.0.0.1 a.example\n")
@@ -260,7 +263,7 @@ def test_a_changed_hosts_file_is_read_again(tmp_path: Path) -> None:
 def test_cache_is_bounded_and_drops_the_oldest() -> None:
     async def play() -> list[str]:
         zone = {f"h{n}.example": [(A, 900, v4("93.184.216.34"))] for n in range(6)}
-        async with resolving(zone, ManualClock(), size=4) as (resolver, _):
+        async with resolving(zone, AutoAdvanceClock(), size=4) as (resolver, _):
             for name in (*zone, "h5.example", "h0.example"):
                 await resolver.lookup(name)
             return list(resolver._cache)
@@ -270,7 +273,7 @@ def test_cache_is_bounded_and_drops_the_oldest() -> None:
 
 def test_closing_cancels_running_queries() -> None:
     async def play() -> list[object]:
-        async with resolving({}, ManualClock()) as (resolver, server):
+        async with resolving({}, AutoAdvanceClock()) as (resolver, server):
             server.silent = True
             task = asyncio.create_task(resolver.lookup("a.example"))
             await until(lambda: server.asked)
@@ -291,7 +294,7 @@ def test_closing_cancels_running_queries() -> None:
     ],
 )
 def test_name_map_entry_is_parsed(entry: str, pin: Endpoint) -> None:
-    assert NameMap([entry]).find("a.example") == pin
+    assert NameOverrides([entry]).fixed_endpoint_of("a.example") == pin
 
 
 @pytest.mark.parametrize(
@@ -299,13 +302,13 @@ def test_name_map_entry_is_parsed(entry: str, pin: Endpoint) -> None:
 )
 def test_invalid_name_map_entry_is_refused(entry: str) -> None:
     with pytest.raises(UsageError) as caught:
-        NameMap([entry])
+        NameOverrides([entry])
     assert caught.value.hint
 
 
 def test_exact_names_win_over_patterns_and_the_first_pattern_counts() -> None:
-    names = NameMap(["*.a.example=127.0.0.1", "*=127.0.0.2", "x.a.example=127.0.0.3"])
-    found = [names.find(name) for name in ("x.a.example", "y.a.example", "other", "93.184.216.34")]
+    names = NameOverrides(["*.a.example=127.0.0.1", "*=127.0.0.2", "x.a.example=127.0.0.3"])
+    found = [names.fixed_endpoint_of(name) for name in ("x.a.example", "y.a.example", "other", "93.184.216.34")]
     assert found == [Endpoint("127.0.0.3"), Endpoint("127.0.0.1"), Endpoint("127.0.0.2"), None]
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import httptools
 import pytest
 
-from fieldmouse.clock import ManualClock
+from fieldmouse.clock import AutoAdvanceClock
 from fieldmouse.http.connection import Connection, FailedRequest, ResponseLimits
 from fieldmouse.types.outcome import Response
 from fieldmouse.types.reason import OutcomeReason
@@ -52,7 +52,7 @@ def hear(pieces: list[bytes]) -> Heard:
     """Return the result of a connection that receives these bytes and is then closed."""
 
     async def play() -> Heard:
-        connection, wire = Connection("h", "192.0.2.1", LIMITS, ManualClock(1000.0)), Wire()
+        connection, wire = Connection("h", "192.0.2.1", LIMITS, AutoAdvanceClock(1000.0)), Wire()
         connection.connection_made(wire)
         waiter = connection.send(b"GET / HTTP/1.1\r\n\r\n", BODY_LIMIT)
         for piece in pieces:

@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from common_name import issue_by_common_name
-from fieldmouse.clock import ManualClock
+from fieldmouse.clock import AutoAdvanceClock
 from fieldmouse.errors import UsageError
 from fieldmouse.http.connection import ResponseLimits, create_tls_context
 from fieldmouse.types.outcome import Failed, Response
@@ -190,7 +190,7 @@ def test_arbitrary_bytes_never_break_the_fetcher(wire: bytes) -> None:
 HOLD = ResponseLimits(tick=0.005)
 
 
-def after(clock: ManualClock, *steps: bytes | float) -> Say:
+def after(clock: AutoAdvanceClock, *steps: bytes | float) -> Say:
     """Send the bytes, let the seconds pass, then hold the connection open."""
 
     async def say(writer: asyncio.StreamWriter) -> None:
@@ -225,7 +225,7 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n"
     ids=["mute", "stalls in the head", "stalls in the body", "mute for long", "no body", "drip", "header drip"],
 )
 def test_slow_servers_run_into_time_limits(steps: list[bytes | float], reason: OutcomeReason, detail: str) -> None:
-    clock = ManualClock(1_000_000.0)
+    clock = AutoAdvanceClock(1_000_000.0)
     answer = failure(ask_once(after(clock, *steps), limits=HOLD, clock=clock))
     assert (answer.reason, detail in answer.detail) == (reason, True), answer.detail
     if answer.response is not None:
@@ -257,7 +257,7 @@ def test_aborted_response_is_not_reported_as_disconnect() -> None:
 
 
 def test_body_beyond_the_total_time_is_cut() -> None:
-    clock = ManualClock(1_000_000.0)
+    clock = AutoAdvanceClock(1_000_000.0)
     steps = [HEAD, *[b"x" * 5000, 15.0] * 9]
     answer = ask_once(after(clock, *steps), limits=HOLD, clock=clock)
     assert isinstance(answer, Response), answer
@@ -267,7 +267,7 @@ def test_body_beyond_the_total_time_is_cut() -> None:
 
 
 def test_a_slow_but_honest_server_is_waited_for() -> None:
-    clock = ManualClock(1_000_000.0)
+    clock = AutoAdvanceClock(1_000_000.0)
     wire = b"HTTP/1.1 200 OK\r\nContent-Length: 6000\r\n\r\n"
     steps = [19.0, wire, b"x" * 10, 15.0, b"x" * 4000, 15.0, b"x" * 1990]
     answer = ask_once(after(clock, *steps), limits=HOLD, clock=clock)
@@ -291,7 +291,7 @@ def test_a_refused_connection_is_no_connection() -> None:
 
 def test_connecting_times_out() -> None:
     """A listener that never responds to a TLS handshake."""
-    clock = ManualClock(1_000_000.0)
+    clock = AutoAdvanceClock(1_000_000.0)
 
     async def play() -> Response | Failed:
         with socket.create_server(("127.0.0.1", 0)) as silent:

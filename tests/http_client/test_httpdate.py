@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmouse.fetch.responses import parse_retry_after
+from fieldmouse.fetch.response_outcome import parse_retry_after
 from fieldmouse.http.headers import MAX_SECONDS, parse_date, parse_seconds
 
 NOW = 1_794_830_400.0  # 2026-11-16

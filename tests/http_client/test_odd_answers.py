@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmouse.clock import ManualClock
+from fieldmouse.clock import AutoAdvanceClock
 from fieldmouse.http import headers as head
 from fieldmouse.http.connection import LONGEST_LINE, BadChunk, ChunkedDecoder, Connection, FailedRequest, ResponseLimits
 from fieldmouse.types.outcome import Response
@@ -51,7 +51,7 @@ def hear(
     """Return the result of a connection that receives these bytes, and whether it is reusable."""
 
     async def play() -> tuple[Response | FailedRequest, bool]:
-        connection, wire = Connection("h", "192.0.2.1", limits or ResponseLimits(), ManualClock(1000.0)), Wire()
+        connection, wire = Connection("h", "192.0.2.1", limits or ResponseLimits(), AutoAdvanceClock(1000.0)), Wire()
         connection.connection_made(wire)
         waiter = connection.send(b"GET / HTTP/1.1\r\n\r\n", 100_000)
         for piece in pieces:

@@ -14,8 +14,8 @@ import trustme
 
 from fieldmouse.errors import FieldmouseError, UsageError
 from fieldmouse.http.connection import SourceAddress, create_tls_context
+from fieldmouse.policy.dns_and_header_options import parse_source_address
 from fieldmouse.policy.local_outage import FailureCause, cause_of
-from fieldmouse.policy.network_overrides import parse_source_address
 from fieldmouse.types.outcome import Failed, Response
 from fieldmouse.types.reason import OutcomeReason
 from fieldmouse.types.request import Request

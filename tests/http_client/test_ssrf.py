@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.provisional import domains
 
 from fieldmouse.clock import WallClock
-from fieldmouse.http.dns import ForbiddenLookup, Resolver
+from fieldmouse.http.dns import ForbiddenAddress, Resolver
 from fieldmouse.http.ssrf import forbidden_reason
 from fieldmouse.url import host_of, hostname_of, parse
 
@@ -144,7 +144,7 @@ def test_metadata_service_is_forbidden_with_allow_private_in_every_spelling(addr
             url = parse(f"http://{spelling}:80/latest/meta-data/")
             assert url is not None, spelling
             verdict = await resolver.lookup(hostname_of(host_of(url)))
-            assert isinstance(verdict, ForbiddenLookup), (spelling, verdict)
+            assert isinstance(verdict, ForbiddenAddress), (spelling, verdict)
 
     asyncio.run(all_of_them())
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmouse.policy.change import fresh_share
+from fieldmouse.policy.change_rate import fresh_share
 from fieldmouse.policy.polling.registry import POLICIES as KNOWN
 from fieldmouse.testing.meadow.meadow import Meadow
 from fieldmouse.testing.meadow.serve import MeadowChange

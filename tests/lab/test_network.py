@@ -147,7 +147,7 @@ def test_prices_find_their_way_whatever_the_unit_of_time(unit: float) -> None:
 @pytest.mark.parametrize("advert", [5.0, 300.0])
 def test_prices_tolerate_outdated_adverts(advert: float) -> None:
     """In 300 s a host is visited seven times."""
-    found = play_network(NetworkSetting("priced", pricing=PricingParameters(advert=advert)), 105)
+    found = play_network(NetworkSetting("priced", pricing=PricingParameters(agent_status=advert)), 105)
     assert found.fraction_of_limit >= 0.97
     assert found.moves_per_task < 0.15
 

@@ -6,7 +6,7 @@ from functools import cache
 
 import pytest
 
-from fieldmouse.policy.thresholds import Thresholds
+from fieldmouse.policy.concurrency_thresholds import Thresholds
 from fieldmouse.queueing.model.model import cost_of
 from fieldmouse.queueing.solve.solve import solve
 from fieldmouse_lab.catalogue import Result, Row, Verdict

@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fieldmouse.cli import main
-from fieldmouse.clock import ManualClock
+from fieldmouse.clock import AutoAdvanceClock
 from fieldmouse.config.settings_file import Settings, render
 from fieldmouse.crawler.builder import open_decision_log
 from fieldmouse.errors import FieldmouseError, UsageError
-from fieldmouse.frontier.distribution_trace import DecisionLog, Event, EventKind, RecordedRun, read_runs
+from fieldmouse.frontier.distribution_decision_log import DecisionLog, Event, EventKind, RecordedRun, read_runs
 from fieldmouse.frontier.frontier import Frontier
 from fieldmouse.policy.distribution.registry import POLICIES
 from fieldmouse.policy.front_size import FrontSizeRule
@@ -50,13 +50,13 @@ class Life:
     def __init__(self, path: Path, policy: str, *, limit: int = 1 << 30, front: FrontSizeRule | None = None) -> None:
         self.path, self.policy, self.limit = path, policy, limit
         self.front = front or FrontSizeRule(minimum=4, maximum=12)
-        self.clock = ManualClock(NOW)
+        self.clock = AutoAdvanceClock(NOW)
         self.pages = 0
         self.out: deque[HostVisit] = deque()
         self.log: DecisionLog | None = None
-        self.begin(None)
+        self.start_run(None)
 
-    def begin(self, state: object) -> None:
+    def start_run(self, state: object) -> None:
         options = OPTIONS.get(self.policy, {})
         if self.log is not None:
             self.log.flush()  # as if the kill came just after
@@ -70,9 +70,9 @@ class Life:
             errand_links=3,
             state=state,  # type: ignore[arg-type]
             resumed_delay=lambda _: 1.0,
-            witness=self.log,
+            decision_log=self.log,
         )
-        self.frontier.begin()
+        self.frontier.roll_back_to_checkpoint()
 
     def find(self, hosts: list[int]) -> None:
         first, self.pages = self.pages, self.pages + len(hosts)
@@ -99,7 +99,7 @@ class Life:
             verdict="host given up" if number == 13 and used else "",
         )
         self.frontier.end_visit(visit, state, visit.tickets[used:])
-        self.frontier.mark_done([ticket.number for ticket in visit.tickets[:used]])
+        self.frontier.mark_durably_done([ticket.number for ticket in visit.tickets[:used]])
 
     def again(self, wait: int) -> None:
         if self.out and self.out[0].address and self.out[0].tickets:
@@ -112,10 +112,10 @@ class Life:
 
     def seal(self, killed: bool) -> None:
         state = self.frontier.seal().state
-        self.frontier.committed()
+        self.frontier.on_checkpoint_committed()
         if killed:
             self.out.clear()
-            self.begin(state)
+            self.start_run(state)
 
     def live(self, deeds: list[tuple[str, object]]) -> None:
         for deed, how in deeds:
@@ -331,7 +331,7 @@ def test_parameters_change_the_replay(home: Path) -> None:
     [
         (["indx"], {}, None, "there is no policy `indx`", "it is one of index, "),
         (["no_such.module:Thing"], {}, None, "cannot be imported", "install the package"),
-        (["collections:deque"], {}, None, "is no policy: it has no `recall`", "docs/guides"),
+        (["collections:deque"], {}, None, "is no policy: it has no `next_queue_to_read`", "docs/guides"),
         (["fieldmouse.url:parse"], {}, None, "is no policy: it is no class", "docs/guides"),
         (["index"], {"delta": 3}, None, "has no parameter `delta`", "it knows per_address"),
         (["index"], {"depth": "abc"}, None, "is a whole number, and `abc` is none", "such as 1"),

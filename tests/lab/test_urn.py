@@ -244,10 +244,10 @@ def test_a_policy_added_to_the_crawler_can_be_played_at_once(monkeypatch: pytest
             super().__init__()
             self._most = most
 
-        def recall(self, dry: bool = False) -> int | None:
+        def next_queue_to_read(self, dry: bool = False) -> int | None:
             return next(iter(self.absent), None)
 
-        def place(self, host: int) -> bool:
+        def goes_online(self, host: int) -> bool:
             return self.online.get(host, 0) < self._most
 
     monkeypatch.setitem(POLICIES, "shy", Shy)

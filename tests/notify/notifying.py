@@ -17,10 +17,10 @@ from fieldmouse.clock import WallClock
 from fieldmouse.config import settings_file
 from fieldmouse.crawler.crawler import wait_for_consumer
 from fieldmouse.notify.setup import build_notifier
-from fieldmouse.storage.checkpoint import CheckpointParts, DurableLog, Sealed, open_journal
+from fieldmouse.storage.changes_from_outcomes import NewPageBaseline
+from fieldmouse.storage.checkpoint import CheckpointParts, DurableLog, SealedPart, open_journal
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.storage.outcome_log_reader import outcome_rows
-from fieldmouse.storage.page_changes import Baseline
 from fieldmouse.types.outcome import ContentChange, OutcomeRow
 from fieldmouse.types.reason import OutcomeKind
 from fieldmouse.url import Url
@@ -33,12 +33,12 @@ class Shards:
 
     name = "shards"
 
-    def begin(self) -> None: ...
+    def roll_back_to_checkpoint(self) -> None: ...
 
-    def seal(self) -> Sealed[list[int]]:
-        return Sealed([0])
+    def seal(self) -> SealedPart[list[int]]:
+        return SealedPart([0])
 
-    def committed(self) -> None: ...
+    def on_checkpoint_committed(self) -> None: ...
 
     def close(self) -> None: ...
 
@@ -46,8 +46,8 @@ class Shards:
 class Refresh(Shards):
     name = "refresh"
 
-    def seal(self) -> Sealed[Baseline]:  # type: ignore[override]
-        return Sealed(Baseline(1.0))
+    def seal(self) -> SealedPart[NewPageBaseline]:  # type: ignore[override]
+        return SealedPart(NewPageBaseline(1.0))
 
 
 async def crawl(directory: Path, wanted: int) -> None:

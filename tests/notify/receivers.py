@@ -16,7 +16,7 @@ from email.policy import default
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from fieldmouse.storage.page_changes import Change, ChangeKind, change_id
+from fieldmouse.storage.changes_from_outcomes import Change, ChangeKind, change_id
 
 Fault = Callable[[BaseHTTPRequestHandler], bool]
 """Does something unpleasant and says whether it did."""

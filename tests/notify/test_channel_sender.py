@@ -24,12 +24,12 @@ from fieldmouse.clock import Clock
 from fieldmouse.config.notify_section import NotifySection
 from fieldmouse.crawler.crawler import wait_for_consumer
 from fieldmouse.errors import DamagedFile
-from fieldmouse.notify.channel import Channel, FailedDelivery, Notice, SendMode
+from fieldmouse.notify.channel_interface import BatchingRules, ChangeBatch, Channel, FailedDelivery
 from fieldmouse.notify.dispatcher import MAX_RETRY_DELAY, PART, Notifier
+from fieldmouse.storage.changes_from_outcomes import REFRESH_PART, Change, NewPageBaseline, changes_in
 from fieldmouse.storage.checkpoint import Checkpoint, make_part_state
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.storage.log import Log, write_atomically
-from fieldmouse.storage.page_changes import REFRESH_PART, Baseline, Change, changes_in
 from fieldmouse.testing import virtual_time
 from fieldmouse.types.outcome import ContentChange, OutcomeRow
 from fieldmouse.types.reason import OutcomeKind
@@ -59,7 +59,7 @@ class Receiver:
         self.failing = self.hanging = False
         self.notices: list[tuple[float, str, tuple[str, ...]]] = []
 
-    def take(self, now: float, notice: Notice) -> None:
+    def take(self, now: float, notice: ChangeBatch) -> None:
         self.notices.append((now, notice.key, tuple(change.id for change in notice.changes)))
 
     @property
@@ -77,10 +77,10 @@ class Receiver:
 class Line(Channel):
     """The channel of one life."""
 
-    def __init__(self, name: str, receiver: Receiver, manner: SendMode, clock: Clock):
+    def __init__(self, name: str, receiver: Receiver, manner: BatchingRules, clock: Clock):
         self.name, self.mode, self._receiver, self._clock = name, manner, receiver, clock
 
-    async def send(self, notice: Notice) -> FailedDelivery | None:
+    async def send(self, notice: ChangeBatch) -> FailedDelivery | None:
         await self._clock.sleep(DAY if self._receiver.hanging else 0.05)
         if self._receiver.failing:
             return FailedDelivery("it is down")
@@ -93,7 +93,7 @@ class Line(Channel):
 class Crawl:
     """What is left of a crawl between two lives, and one life of it."""
 
-    def __init__(self, path: Path, receivers: dict[str, tuple[Receiver, SendMode]], patience: float = 10.0):
+    def __init__(self, path: Path, receivers: dict[str, tuple[Receiver, BatchingRules]], patience: float = 10.0):
         self.home = CrawlDir.create(path, shards=1, settings=b"")
         self.receivers, self.patience = receivers, patience
         write_atomically(self.home / "outcomes.log", b"")
@@ -107,7 +107,7 @@ class Crawl:
         parts = {
             "outcomes": make_part_state(length, {}),
             PART: make_part_state(states, {}),
-            REFRESH_PART: make_part_state(Baseline(BASELINE), {}),
+            REFRESH_PART: make_part_state(NewPageBaseline(BASELINE), {}),
         }
         return Checkpoint(0.0, parts)
 
@@ -116,10 +116,10 @@ class Crawl:
         self.rows = list(self.durable)
         self.lives += 1
         self.log = Log(self.home / "outcomes.log", length)
-        self.log.begin()
+        self.log.roll_back_to_checkpoint()
         lines = [Line(name, *given, clock) for name, given in self.receivers.items()]
         self.notifier = Notifier(self.home, self.kept, NotifySection(patience=self.patience), lines, clock)
-        self.notifier.begin()
+        self.notifier.roll_back_to_checkpoint()
 
     def write(self, telling: Iterable[bool]) -> None:
         for is_telling in telling:
@@ -135,7 +135,7 @@ class Crawl:
     def commit(self) -> None:
         if self.sealed is not None:
             self.kept, self.sealed, self.durable = self.sealed, None, self._sealed_rows
-            self.notifier.committed()
+            self.notifier.on_checkpoint_committed()
 
     def end(self) -> None:
         """As a kill: what was not committed is gone."""
@@ -145,7 +145,7 @@ class Crawl:
         os.truncate(self.home / "outcomes.log", self.kept.decode_part("outcomes", int))
 
     def told(self) -> list[Change]:
-        return [change for one in self.durable for change in changes_in(one, 0, Baseline(BASELINE))]
+        return [change for one in self.durable for change in changes_in(one, 0, NewPageBaseline(BASELINE))]
 
     async def see_off(self, clock: Clock, every: float = 5.0) -> None:
         """As the end of a run does, with checkpoints as often as that."""
@@ -159,10 +159,10 @@ class Crawl:
 
 
 MANNERS = {
-    "each": SendMode(),
-    "lists": SendMode(max_changes=3),
-    "letters": SendMode(max_changes=5, min_interval=100.0),
-    "file": SendMode(max_changes=4, repeatable=False),
+    "each": BatchingRules(),
+    "lists": BatchingRules(max_changes=3),
+    "letters": BatchingRules(max_changes=5, min_interval=100.0),
+    "file": BatchingRules(max_changes=4, repeatable=False),
 }
 
 steps = st.one_of(
@@ -253,7 +253,7 @@ def test_a_channel_that_is_down_holds_up_no_other_and_gets_all_of_it_later(tmp_p
         crawl.end()
         return after_five, waited
 
-    crawl = Crawl(tmp_path / "c", {"dead": (dead, SendMode()), "alive": (alive, SendMode())}, patience=7.0)
+    crawl = Crawl(tmp_path / "c", {"dead": (dead, BatchingRules()), "alive": (alive, BatchingRules())}, patience=7.0)
     after_five, waited = virtual_time.run_in_virtual_time(play)
     assert after_five == 10
     assert dead.seen == []
@@ -276,22 +276,22 @@ def test_a_receiver_that_is_down_is_asked_more_and_more_rarely(tmp_path: Path) -
     receiver.failing = True
 
     class Counting(Line):
-        async def send(self, notice: Notice) -> FailedDelivery | None:
+        async def send(self, notice: ChangeBatch) -> FailedDelivery | None:
             asked.append(self._clock.now())
             return await super().send(notice)
 
     async def play(clock: Clock) -> None:
-        line = Counting("line", receiver, SendMode(), clock)
+        line = Counting("line", receiver, BatchingRules(), clock)
         notifier = Notifier(crawl.home, crawl.kept, NotifySection(), [line], clock)
         crawl.open(clock)
         crawl.write([True])
         crawl.log.flush()
         notifier.seal()
-        notifier.committed()
+        notifier.on_checkpoint_committed()
         for _ in range(720):  # checkpoints go on meanwhile, and do not wake it
             await clock.sleep(5.0)
             notifier.seal()
-            notifier.committed()
+            notifier.on_checkpoint_committed()
         notifier.close()
         crawl.end()
 
@@ -315,7 +315,7 @@ def test_one_mail_collects_the_changes_of_its_interval(tmp_path: Path) -> None:
         await crawl.see_off(clock)
         crawl.end()
 
-    crawl = Crawl(tmp_path / "c", {"mail": (receiver, SendMode(max_changes=1000, min_interval=120.0))})
+    crawl = Crawl(tmp_path / "c", {"mail": (receiver, BatchingRules(max_changes=1000, min_interval=120.0))})
     virtual_time.run_in_virtual_time(play)
     times = [at for at, _, _ in receiver.notices]
     assert all(after - before >= 120.0 for before, after in pairwise(times))
@@ -335,7 +335,7 @@ def test_end_of_a_run_sends_the_collected_changes(tmp_path: Path) -> None:
         crawl.end()
         return clock.now() - virtual_time.EPOCH
 
-    crawl = Crawl(tmp_path / "c", {"mail": (receiver, SendMode(max_changes=1000, min_interval=3600.0))})
+    crawl = Crawl(tmp_path / "c", {"mail": (receiver, BatchingRules(max_changes=1000, min_interval=3600.0))})
     assert virtual_time.run_in_virtual_time(play) < 2.0, "the checkpoint that it waits for comes soon"
     assert len(receiver.notices) == 1
     assert receiver.seen == [change.id for change in crawl.told()]
@@ -350,11 +350,11 @@ def test_new_channel_gets_no_older_changes_and_continues_after_a_pause(tmp_path:
         await crawl.see_off(clock)
         crawl.end()
 
-    crawl = Crawl(tmp_path / "c", {"first": (first, SendMode())})
+    crawl = Crawl(tmp_path / "c", {"first": (first, BatchingRules())})
     virtual_time.run_in_virtual_time(run)
-    crawl.receivers = {"second": (second, SendMode())}
+    crawl.receivers = {"second": (second, BatchingRules())}
     virtual_time.run_in_virtual_time(run)
-    crawl.receivers = {"first": (first, SendMode()), "second": (second, SendMode())}
+    crawl.receivers = {"first": (first, BatchingRules()), "second": (second, BatchingRules())}
     virtual_time.run_in_virtual_time(run)
     told = [change.id for change in crawl.told()]
     assert len(told) == 3
@@ -371,12 +371,12 @@ def test_a_mistake_in_one_channel_ends_neither_the_crawl_nor_the_others(
     good = Receiver()
 
     class Broken(Line):
-        async def send(self, notice: Notice) -> FailedDelivery | None:
+        async def send(self, notice: ChangeBatch) -> FailedDelivery | None:
             raise mistake
 
     async def play(clock: Clock) -> float:
         crawl.open(clock)
-        lines = [Broken("bad", good, SendMode(), clock), Line("good", good, SendMode(), clock)]
+        lines = [Broken("bad", good, BatchingRules(), clock), Line("good", good, BatchingRules(), clock)]
         crawl.notifier = Notifier(crawl.home, crawl.kept, NotifySection(), lines, clock)
         crawl.write([True, True])
         began = clock.now()

@@ -26,12 +26,12 @@ from fieldmouse.cli.watch.changes import _cells
 from fieldmouse.clock import WallClock
 from fieldmouse.config.notify_section import NotifySection
 from fieldmouse.notify import format
-from fieldmouse.notify.channel import Channel, FailedDelivery, Notice, one_line
+from fieldmouse.notify.channel_interface import ChangeBatch, Channel, FailedDelivery, one_line
 from fieldmouse.notify.channels.command import CommandChannel
 from fieldmouse.notify.channels.feed import ATOM, FeedChannel, as_uuid, atom
 from fieldmouse.notify.channels.mail import MailChannel
 from fieldmouse.notify.channels.webhook import WebhookChannel
-from fieldmouse.storage.page_changes import Change, ChangeKind
+from fieldmouse.storage.changes_from_outcomes import Change, ChangeKind
 from fieldmouse.url import Url
 
 from .receivers import Fault, answers, babbles, change, closes, hanging, post_office, webhook
@@ -42,11 +42,11 @@ anything = st.text(max_size=60)
 
 
 def sent(channel: Channel, *changes: Change) -> FailedDelivery | None:
-    notice = Notice(changes, range(len(changes)))
+    notice = ChangeBatch(changes, range(len(changes)))
     return asyncio.run(_send(channel, notice))
 
 
-async def _send(channel: Channel, notice: Notice) -> FailedDelivery | None:
+async def _send(channel: Channel, notice: ChangeBatch) -> FailedDelivery | None:
     return await channel.send(notice)
 
 
@@ -249,7 +249,7 @@ def test_a_letter_says_what_happened_under_an_id_that_stays() -> None:
     (whom, first), (_, again) = office.letters
     assert whom == ["you@example.org"]
     assert first["Subject"] == "atlas: 3 changes"
-    assert first["Message-ID"] == again["Message-ID"] == f"<{Notice(changes).key}@example.org>"
+    assert first["Message-ID"] == again["Message-ID"] == f"<{ChangeBatch(changes).key}@example.org>"
     text = first.get_content()
     assert all(one.url in text for one in changes)
     assert text.index("Changed (1)") < text.index("Gone (1)") < text.index("Moved (1)")
@@ -258,7 +258,7 @@ def test_a_letter_says_what_happened_under_an_id_that_stays() -> None:
 @given(anything, anything)
 def test_titles_and_urls_cannot_add_headers_or_lines(title: str, path: str) -> None:
     told = change(title="x\r\nBcc: all@example.org\r\n\r\n" + title, url="http://a.example/\n" + path)
-    message = mail(1).message_for(Notice([told]))
+    message = mail(1).message_for(ChangeBatch([told]))
     raw = bytes(message)
     head, _, body = raw.partition(b"\r\n\r\n")
     names = {line.partition(b":")[0] for line in head.split(b"\r\n") if not line.startswith((b" ", b"\t"))}
@@ -336,9 +336,14 @@ def test_a_password_goes_over_an_encrypted_line_only_and_into_no_message(tmp_pat
 # -- feeds
 
 
-def feed(path: Path, *, entries: int = 5, before: Notice | None = None, since: int = 0) -> FeedChannel:
+def feed(path: Path, *, entries: int = 5, before: ChangeBatch | None = None, since: int = 0) -> FeedChannel:
     return FeedChannel(
-        path, entries=entries, title="What changed in atlas", mark="1", since=since, recall=lambda: before or Notice([])
+        path,
+        entries=entries,
+        title="What changed in atlas",
+        mark="1",
+        since=since,
+        recall=lambda: before or ChangeBatch([]),
     )
 
 
@@ -406,7 +411,7 @@ def test_feed_letter_and_list_name_the_same_share_of_words(tmp_path: Path, share
 
 def test_feed_keeps_its_entries_after_a_kill(tmp_path: Path) -> None:
     path = tmp_path / "changes.atom"
-    one, other = feed(path), feed(tmp_path / "other.atom", before=Notice([change(1), change(2)], [0, 100]))
+    one, other = feed(path), feed(tmp_path / "other.atom", before=ChangeBatch([change(1), change(2)], [0, 100]))
     assert sent(one, change(1), change(2)) is None
     assert sent(one, change(3)) is None
     assert sent(other, change(2), change(3)) is None

@@ -16,8 +16,8 @@ from fieldmouse.config.notify_section import CHANGE_KINDS
 from fieldmouse.config.settings_file import Settings
 from fieldmouse.errors import SettingsError
 from fieldmouse.notify import setup
+from fieldmouse.storage.changes_from_outcomes import ChangeKind
 from fieldmouse.storage.directory import CrawlDir
-from fieldmouse.storage.page_changes import ChangeKind
 
 from .receivers import answers, post_office, webhook
 
@@ -195,7 +195,8 @@ def test_crawl_without_channels_does_not_import_notify(tmp_path: Path) -> None:
     path = made(tmp_path)
     probe = (
         "import asyncio, sys; from pathlib import Path; from fieldmouse.crawler import run;"
-        "from fieldmouse.api.crawl_plan import plan_to_resume; from fieldmouse.storage.directory import CrawlDir\n"
+        "from fieldmouse.api.crawl_preparation import plan_to_resume;"
+        "from fieldmouse.storage.directory import CrawlDir\n"
         "def build_crawl(*args, parts, audience, **others):\n"
         "    assert not parts and audience is None; print(*sys.modules); sys.exit()\n"
         "run.build_crawl, home = build_crawl, CrawlDir.open(Path(sys.argv[1]))\n"

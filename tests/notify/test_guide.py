@@ -17,8 +17,8 @@ import trustme
 from fieldmouse.cli import main
 from fieldmouse.config import settings_file
 from fieldmouse.config.settings_file import Settings
+from fieldmouse.storage.changes_from_outcomes import Change
 from fieldmouse.storage.directory import CrawlDir
-from fieldmouse.storage.page_changes import Change
 
 from .receivers import change, post_office, webhook
 
@@ -53,7 +53,13 @@ def tried(path: Path, channel: str, capsys: Said) -> Any:
 
 def test_every_example_is_understood() -> None:
     examples = [settings_file.parse(block).notify for block in blocks("toml")]
-    assert {name for asked in examples for name in asked.channels} == {"command", "webhook", "mail", "feed", "apprise"}
+    assert {name for asked in examples for name in asked.channel_names} == {
+        "command",
+        "webhook",
+        "mail",
+        "feed",
+        "apprise",
+    }
 
 
 def test_the_object_of_the_guide_has_what_a_change_has() -> None:

@@ -21,10 +21,10 @@ import pytest
 from fieldmouse.cli import main
 from fieldmouse.config import settings_file
 from fieldmouse.config.settings_file import Settings
+from fieldmouse.storage.changes_from_outcomes import NewPageBaseline, changes_in
 from fieldmouse.storage.checkpoint import read_checkpoint, sealed_outcome_bytes
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.storage.outcome_log_reader import outcome_rows
-from fieldmouse.storage.page_changes import Baseline, changes_in
 
 from .receivers import Inbox, answers, closes, hanging, post_office, webhook
 from .test_channels import check_atom
@@ -43,7 +43,9 @@ def told(home: Path) -> list[str]:
     """The ids of all changes in the log, in order."""
     crawl = CrawlDir.open(home)
     length = sealed_outcome_bytes(read_checkpoint(crawl))
-    return [change.id for row in outcome_rows(crawl, length=length) for change in changes_in(row, 0, Baseline(1.0))]
+    return [
+        change.id for row in outcome_rows(crawl, length=length) for change in changes_in(row, 0, NewPageBaseline(1.0))
+    ]
 
 
 def moody(inbox: Inbox, rng: random.Random, over: threading.Event) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from fieldmouse.config.factories import WorkerConfig
+from fieldmouse.config.rules_from_settings import PageProcessingConfig
 from fieldmouse.parse.content import PageContent, read_page_content
 from fieldmouse.parse.links import FEEDS_PER_HOST, LinkExtractor
 from fieldmouse.policy.scope import Scope
@@ -20,7 +20,7 @@ TYPE = "application/rss+xml"
 ITEMS = ["http://example.org/1", "http://example.org/2"]
 
 
-def read(asked: Page, config: WorkerConfig = CONFIG, links: LinkExtractor | None = None) -> PageContent:
+def read(asked: Page, config: PageProcessingConfig = CONFIG, links: LinkExtractor | None = None) -> PageContent:
     return read_page_content(asked.link, asked.response, config, links or LinkExtractor(config))
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from fieldmouse.config.factories import WorkerConfig
+from fieldmouse.config.rules_from_settings import PageProcessingConfig
 from fieldmouse.parse.links import _ANYWHERE, BaseDirectory, LinkExtractor, is_cacheable, join_plain_href
 from fieldmouse.policy.scope import Scope
 from fieldmouse.types.request import Request, RequestKind
@@ -79,7 +79,7 @@ def test_cacheable_href_resolves_equally_in_its_whole_directory(href: str, leaf:
 @example([(BASES[0], ["HTTP.html"]), (BASES[1], ["HTTP.html"])])
 @example([(BASES[2], ["HTTPS-a", "http-b", "Http"]), (BASES[3], ["HTTPS-a", "http-b", "Http"])])
 def test_every_link_of_every_page_is_returned(pages: list[tuple[Url, list[str]]]) -> None:
-    links = LinkExtractor(WorkerConfig(key_seed=3, scope=Scope()))
+    links = LinkExtractor(PageProcessingConfig(key_seed=3, scope=Scope()))
     told: set[str] = set()
     meant: set[str] = set()
     for base, found in pages:
@@ -89,7 +89,7 @@ def test_every_link_of_every_page_is_returned(pages: list[tuple[Url, list[str]]]
 
 
 def test_link_is_returned_once() -> None:
-    links = LinkExtractor(WorkerConfig(scope=Scope()))
+    links = LinkExtractor(PageProcessingConfig(scope=Scope()))
     here = Url("http://example.org/a/")
     assert len(links.new_links_of_page(Request(here), here, ["b", "./b", "/a/b", "b#x", "//example.org/a/b"], NOW)) == 1
     assert links.new_links_of_page(Request(here), here, ["b", "http://example.org/a/b"], NOW) == []
@@ -97,7 +97,7 @@ def test_link_is_returned_once() -> None:
 
 def test_links_out_of_scope_or_too_deep_are_dropped() -> None:
     scope = Scope.from_seeds([Url("http://example.org/")], "host", max_depth=2)
-    links = LinkExtractor(WorkerConfig(scope=scope))
+    links = LinkExtractor(PageProcessingConfig(scope=scope))
     here = Url("http://example.org/")
     found = links.new_links_of_page(
         Request(here, depth=1), here, ["/in", "http://other.org/out", "//sub.example.org/"], NOW
@@ -110,7 +110,7 @@ def test_links_out_of_scope_or_too_deep_are_dropped() -> None:
 
 
 def test_redirect_keeps_its_depth_and_counts_redirects() -> None:
-    links = LinkExtractor(WorkerConfig(scope=Scope.from_seeds([Url("http://example.org/")])))
+    links = LinkExtractor(PageProcessingConfig(scope=Scope.from_seeds([Url("http://example.org/")])))
     page = Request(Url("http://example.org/a"), depth=3, redirects=1)
     (link,) = links.redirect_link(page, Url("http://www.example.org/b"), NOW)
     assert (link.depth, link.redirects, link.kind, link.via) == (3, 2, RequestKind.REDIRECT, page.url)
@@ -121,7 +121,7 @@ def test_redirect_keeps_its_depth_and_counts_redirects() -> None:
 
 
 def test_endless_chain_of_sitemaps_is_cut() -> None:
-    links = LinkExtractor(WorkerConfig())
+    links = LinkExtractor(PageProcessingConfig())
     sitemap, followed = Request(Url("http://example.org/0.xml"), kind=RequestKind.SITEMAP), 0
     while found := links.listed_links(
         sitemap, [Url(f"http://example.org/{followed + 1}.xml")], RequestKind.SITEMAP, NOW
@@ -135,13 +135,13 @@ def test_endless_chain_of_sitemaps_is_cut() -> None:
 
 
 def test_seeds_only_crawl_takes_no_links_from_sitemaps() -> None:
-    links = LinkExtractor(WorkerConfig(scope=Scope.from_seeds([Url("http://example.org/")], max_depth=0)))
+    links = LinkExtractor(PageProcessingConfig(scope=Scope.from_seeds([Url("http://example.org/")], max_depth=0)))
     sitemap = Request(Url("http://example.org/sitemap.xml"), kind=RequestKind.SITEMAP)
     assert links.listed_links(sitemap, [Url("http://example.org/page")], RequestKind.PAGE, NOW) == []
 
 
 def test_session_ids_are_removed_and_traps_dropped() -> None:
-    links = LinkExtractor(WorkerConfig(scope=Scope()))
+    links = LinkExtractor(PageProcessingConfig(scope=Scope()))
     here = Url("http://example.org/")
     found = links.new_links_of_page(
         Request(here), here, ["/a;jsessionid=0123456789ABC", "/x/x/x/x/", "/y?PHPSESSID=1"], NOW
@@ -178,7 +178,7 @@ def test_each_href_resolves_on_every_page_as_the_url_parser_does() -> None:
     every = [start + end for start in starts for end in ends]
     places = [*BASES, Url("http://example.org/a/other/"), Url("https://example.org/a/b/c.html")]
     for shift in range(len(places)):
-        links = LinkExtractor(WorkerConfig(key_seed=3, scope=Scope()))
+        links = LinkExtractor(PageProcessingConfig(key_seed=3, scope=Scope()))
         for base in places[shift:] + places[:shift]:
             found = {link.url for href in every for link in links.new_links_of_page(Request(base), base, [href], NOW)}
             missed = {resolve(href, base) for href in every if not href.startswith("#")} - {None} - found
@@ -205,6 +205,6 @@ def test_each_href_resolves_on_every_page_as_the_url_parser_does() -> None:
 def test_trailing_dot_does_not_make_another_host(written: str, meant: str) -> None:
     assert parse(written) == meant
     assert resolve(meant) == meant
-    links = LinkExtractor(WorkerConfig(scope=Scope()))
+    links = LinkExtractor(PageProcessingConfig(scope=Scope()))
     here = Url("http://start.example/")
     assert [link.url for link in links.new_links_of_page(Request(here), here, [written, meant], NOW)] == [meant]

@@ -8,7 +8,7 @@ import pytest
 from selectolax.lexbor import LexborHTMLParser
 
 from fieldmouse.parse.html import parse_html
-from fieldmouse.parse.parse_limit import (
+from fieldmouse.parse.html_parse_cost import (
     MAX_ATTRIBUTES,
     MAX_COMPARISONS,
     SMALL_PAGE,

@@ -109,7 +109,7 @@ def test_error_costs_at_most_one_entry(loc: str, path: str | None) -> None:
 PREFIXES = (
     "|\ufeff|\n|\ufeff\n|\n\ufeff|\r\n\t \ufeff\ufeff|\x00|\u00a0|<!-- hello -->|<?xml-stylesheet?>|"
     "<!DOCTYPE urlset>|<!DOCTYPE urlset [<!ELEMENT x ANY>]>|<b>Warning</b>: a line from PHP\n|"
-    "Notice: x\n"
+    "ChangeBatch: x\n"
 ).split("|")
 
 

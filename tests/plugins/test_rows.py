@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmouse.plugins.link_filter import EncodedRows, encode_rows
+from fieldmouse.plugins.link_filter import EncodedExtractRows, encode_rows
 from fieldmouse.plugins.runner import InvalidPluginResult
 
 keys = st.text("abcé\n\r\u2028", max_size=3)
@@ -59,9 +59,9 @@ class Shrew(msgspec.Struct):
     "row", [{"name": "x"}, OrderedDict(name="x"), MappingProxyType({"name": "x"}), Vole("x"), Shrew("x")]
 )
 def test_mappings_and_typed_records_are_rows(row: Mapping[str, str] | Vole | Shrew) -> None:
-    assert encode_rows(row, 100) == encode_rows([row], 100) == EncodedRows(b'{"name":"x"}\n', 1)
+    assert encode_rows(row, 100) == encode_rows([row], 100) == EncodedExtractRows(b'{"name":"x"}\n', 1)
 
 
 def test_none_and_an_empty_list_give_no_rows() -> None:
-    assert encode_rows(None, 100) == encode_rows([], 100) == EncodedRows()
-    assert encode_rows({}, 100) == EncodedRows(b"{}\n", 1)
+    assert encode_rows(None, 100) == encode_rows([], 100) == EncodedExtractRows()
+    assert encode_rows({}, 100) == EncodedExtractRows(b"{}\n", 1)

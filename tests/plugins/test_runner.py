@@ -11,7 +11,7 @@ from typing import NoReturn
 import pytest
 
 from fieldmouse.plugins import runner as calling
-from fieldmouse.plugins.runner import CallObserver, InvalidPluginResult, PluginError, PluginTimeout, call_plugin
+from fieldmouse.plugins.runner import CallObserver, InvalidPluginResult, PluginFailure, PluginTimeout, call_plugin
 
 
 class Diary(CallObserver):
@@ -69,7 +69,7 @@ class Silent(Exception):
 )
 def test_every_exception_is_reported_in_one_line(trouble: BaseException, says: str) -> None:
     diary = Diary()
-    assert call_plugin("a:b", 5.0, diary, _raise(trouble)) == PluginError("a:b", says)
+    assert call_plugin("a:b", 5.0, diary, _raise(trouble)) == PluginFailure("a:b", says)
     assert diary.told == ["entered", "left"]
     told = call_plugin("a:b", 5.0, diary, _raise(ValueError("x" * 10_000)))
     assert len(str(told)) < 300
@@ -80,8 +80,8 @@ def test_endless_loop_is_interrupted_at_the_time_limit() -> None:
         while True:
             pass
 
-    assert call_plugin("a:b", 0.05, Diary(), loop) == PluginError("a:b", "took longer than 0.05 s", timed_out=True)
-    assert call_plugin("a:b", 0.05, Diary(), lambda: time.sleep(3600)) == PluginError(
+    assert call_plugin("a:b", 0.05, Diary(), loop) == PluginFailure("a:b", "took longer than 0.05 s", timed_out=True)
+    assert call_plugin("a:b", 0.05, Diary(), lambda: time.sleep(3600)) == PluginFailure(
         "a:b", "took longer than 0.05 s", timed_out=True
     )
 
@@ -107,7 +107,7 @@ def test_plugin_that_replaces_the_signal_handler_affects_only_its_own_call() -> 
         signal.signal(signal.SIGALRM, signal.SIG_IGN)
 
     assert call_plugin("a:b", 5.0, Diary(), thief) is None
-    assert call_plugin("a:b", 0.05, Diary(), lambda: time.sleep(3600)) == PluginError(
+    assert call_plugin("a:b", 0.05, Diary(), lambda: time.sleep(3600)) == PluginFailure(
         "a:b", "took longer than 0.05 s", timed_out=True
     )
 
@@ -117,4 +117,4 @@ def test_exceptions_are_caught_outside_the_main_thread() -> None:
     thread = threading.Thread(target=lambda: told.append(call_plugin("a:b", 5.0, Diary(), _raise(SystemExit()))))
     thread.start()
     thread.join()
-    assert told == [PluginError("a:b", "raised SystemExit")]
+    assert told == [PluginFailure("a:b", "raised SystemExit")]

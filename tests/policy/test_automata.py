@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fieldmouse.errors import SettingsError
 from fieldmouse.policy.polling_automata import (
-    NodeAutomaton,
+    NodeOverloadAutomaton,
     count_penalties,
     poll_frequency,
     push_history,
@@ -69,7 +69,7 @@ def test_a_history_counts_the_penalties_among_its_last_polls(length: int, polls:
 @given(st.integers(1, 30), st.data())
 def test_a_nodes_automaton_moves_as_printed(states: int, data: st.DataObject) -> None:
     threshold = data.draw(st.integers(1, states))
-    rule = NodeAutomaton(states, threshold)
+    rule = NodeOverloadAutomaton(states, threshold)
     state = threshold
     for overloaded in data.draw(st.lists(st.booleans(), max_size=60)):
         if overloaded and threshold <= state < states - 1:
@@ -81,10 +81,10 @@ def test_a_nodes_automaton_moves_as_printed(states: int, data: st.DataObject) ->
         state = rule.state_after_slot(state, overloaded=overloaded)
         assert state == expected
         assert threshold <= state <= states
-        assert 0 < rule.eviction_probability(state) <= 1
+        assert 0 < rule.site_release_probability(state) <= 1
 
 
 @pytest.mark.parametrize("threshold", [0, 17])
 def test_a_threshold_must_be_a_state(threshold: int) -> None:
     with pytest.raises(SettingsError, match=f"threshold of {threshold}"):
-        NodeAutomaton(16, threshold)
+        NodeOverloadAutomaton(16, threshold)

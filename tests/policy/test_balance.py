@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from fieldmouse.policy.balance.baselines import HashRing, assign_subnet, better_of_two, shortest_delay
 from fieldmouse.policy.balance.kalman import kalman_update, sample_least
 from fieldmouse.policy.balance.priced import cheapest_agent, update_prices
-from fieldmouse.policy.balance.prior import PRIOR_SIZE, best_unvisited, expected_trip, update_prior
+from fieldmouse.policy.balance.trip_prior import PRIOR_SIZE, best_unvisited, expected_trip, update_prior
 
 trips = st.floats(0.01, 100.0)
 

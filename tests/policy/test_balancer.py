@@ -15,9 +15,9 @@ from fieldmouse.errors import UsageError
 from fieldmouse.policy.balance.agent_choice import (
     BALANCERS,
     MOST_AGENTS,
-    AgentLoadEstimate,
+    AgentLoadTracker,
     AgentTable,
-    HostTripRow,
+    HostDelayEstimates,
     IpMicraBalancer,
     find_balancer,
 )
@@ -75,7 +75,7 @@ def test_a_live_agent_decides_as_the_simulation_does(policy: str) -> None:
         kernel._note(tables, knobs, host, here)
         their_choice = kernel.choose_agent(theirs, tables, knobs, host, here)
         waited = tables.process[here] - tables.took[here]
-        rows[host] = balancer.observe(rows[host], NAMES[here], float(tables.took[here]), float(waited))
+        rows[host] = balancer.record_visit(rows[host], NAMES[here], float(tables.took[here]), float(waited))
         agents = table_of(tables)
         if policy not in ("kalman", "hash"):
             assert balancer.load_of(NAMES[here]).speed == pytest.approx(tables.speed[here])
@@ -86,7 +86,7 @@ def test_a_live_agent_decides_as_the_simulation_does(policy: str) -> None:
     if policy != "hash":
         kind = "delays" if policy == "kalman" else "trips"
         for host, row in rows.items():
-            known = HostTripRow.from_row(row, kind)
+            known = HostDelayEstimates.from_row(row, kind)
             for agent, name in enumerate(NAMES):
                 place = known.agents.index(name)
                 assert known.mean[place] == pytest.approx(tables.mean[host, agent])
@@ -100,8 +100,8 @@ def test_a_live_subnet_is_given_away_as_in_the_simulation() -> None:
     balancer = IpMicraBalancer(dice)
     row, here = b"", 0
     for name in NAMES * 2:
-        row = balancer.observe(row, name, 3.0, 0.0)
-    row = balancer.observe(row, NAMES[0], 1.0, 0.0)
+        row = balancer.record_visit(row, name, 3.0, 0.0)
+    row = balancer.record_visit(row, NAMES[0], 1.0, 0.0)
     tables.subnet[0], tables.region[0], tables.keeper[0] = 0, 99, 0
     tables.complaints[:] = 0
     moves = 0
@@ -109,8 +109,8 @@ def test_a_live_subnet_is_given_away_as_in_the_simulation() -> None:
         tables.alive[:] = lots.random(5) < 0.9
         tables.alive[lots.integers(5)] = True
         tables.took[here] = lots.lognormal(0.7, 0.5)
-        row = balancer.observe(row, NAMES[here], float(tables.took[here]), 0.0)
-        tables.trip[0], _ = balancer.beliefs(HostTripRow.from_row(row, "trips"), NAMES)
+        row = balancer.record_visit(row, NAMES[here], float(tables.took[here]), 0.0)
+        tables.trip[0], _ = balancer.beliefs(HostDelayEstimates.from_row(row, "trips"), NAMES)
         agents = table_of(tables)
         chosen = kernel.choose_agent(dice, tables, knobs, 0, here)
         assert balancer.choose("0", row, here, agents) == chosen
@@ -125,7 +125,7 @@ def test_a_subnet_without_a_near_agent_is_probed_by_all_and_goes_to_the_nearest(
     for _ in range(6):
         here = balancer.choose("h", row, here, agents)
         visitors.append(agents.names[here])
-        row = balancer.observe(row, agents.names[here], trips[agents.names[here]], 0.0)
+        row = balancer.record_visit(row, agents.names[here], trips[agents.names[here]], 0.0)
     assert sorted(visitors[:3]) == ["a", "b", "c"]
     assert visitors[3:] == ["b", "b", "b"]
     agents = AgentTable.from_names(["a", "b", "c", "d"])
@@ -133,10 +133,10 @@ def test_a_subnet_without_a_near_agent_is_probed_by_all_and_goes_to_the_nearest(
     for _ in range(10):
         here = balancer.choose("h", row, here, agents)
         visitors.append(agents.names[here])
-        row = balancer.observe(row, agents.names[here], trips[agents.names[here]], 0.0)
+        row = balancer.record_visit(row, agents.names[here], trips[agents.names[here]], 0.0)
     assert visitors[-1] == "d", "complaints have it offered to the new one too"
     near = IpMicraBalancer(np.random.default_rng(5))
-    row = near.observe(b"", "c", 0.5, 0.0)
+    row = near.record_visit(b"", "c", 0.5, 0.0)
     assert near.choose("h", row, 2, agents) == 2, "near enough: nobody else is asked"
 
 
@@ -146,8 +146,8 @@ def test_only_live_agents_are_chosen(policy: str, alive: list[bool], here: int, 
     agents = AgentTable.from_names([f"agent-{place}" for place in range(len(alive))])
     agents.alive = alive
     balancer = find_balancer(policy)(np.random.default_rng(seed))
-    row = balancer.observe(b"", "agent-0", 0.3, 1.0)
-    row = balancer.observe(row, "one who has left", 0.1, 1.0)
+    row = balancer.record_visit(b"", "agent-0", 0.3, 1.0)
+    row = balancer.record_visit(row, "one who has left", 0.1, 1.0)
     chosen = balancer.choose("a.example", row, min(here, len(alive) - 1), agents)
     assert alive[chosen] if any(alive) else chosen == -1
 
@@ -155,14 +155,14 @@ def test_only_live_agents_are_chosen(policy: str, alive: list[bool], here: int, 
 @pytest.mark.parametrize("policy", BALANCERS)
 def test_an_unreadable_row_counts_as_empty(policy: str) -> None:
     agents = AgentTable.from_names(["a", "b"])
-    for row in (b"\xc1", b"spam", HostTripRow("of another kind", 3, ["a"], [1.0], [1.0]).to_row()):
+    for row in (b"\xc1", b"spam", HostDelayEstimates("of another kind", 3, ["a"], [1.0], [1.0]).to_row()):
         balancer, fresh = (
             find_balancer(policy)(np.random.default_rng(1)),
             find_balancer(policy)(np.random.default_rng(1)),
         )
         assert balancer.choose("h", row, 0, agents) == fresh.choose("h", b"", 0, agents)
         if policy != "hash":
-            assert balancer.observe(row, "a", 1.0, 2.0) == fresh.observe(b"", "a", 1.0, 2.0)
+            assert balancer.record_visit(row, "a", 1.0, 2.0) == fresh.record_visit(b"", "a", 1.0, 2.0)
 
 
 def test_rows_of_earlier_versions_are_read() -> None:
@@ -177,15 +177,15 @@ def test_a_row_identifies_agents_by_name_and_not_by_place() -> None:
     balancer = find_balancer("shortest-delay")(np.random.default_rng(1))
     row = b""
     for _ in range(20):
-        row = balancer.observe(row, "near", 0.01, 0.0)
-        row = balancer.observe(row, "far", 0.4, 0.0)
+        row = balancer.record_visit(row, "near", 0.01, 0.0)
+        row = balancer.record_visit(row, "far", 0.4, 0.0)
     for names in (["near", "far"], ["far", "near"], ["new", "far", "near"]):
         agents = AgentTable.from_names(names)
         assert names[balancer.choose("h", row, -1, agents)] == "near"
 
 
 def test_the_belief_about_a_new_agent_gets_less_certain_with_visits_of_others() -> None:
-    row = HostTripRow("trips")
+    row = HostDelayEstimates("trips")
     for _ in range(10):
         row.learn_visit("a", 2.0, observation=1.0, transition=0.1, mean=1.0, variance=9.0)
     means, variances = row.beliefs(["b", "a"], mean=1.0, variance=9.0, transition=0.1)
@@ -196,7 +196,7 @@ def test_the_belief_about_a_new_agent_gets_less_certain_with_visits_of_others() 
 
 
 def test_a_row_forgets_the_agents_it_knows_least_when_there_are_too_many() -> None:
-    row = HostTripRow("trips")
+    row = HostDelayEstimates("trips")
     for number in range(MOST_AGENTS + 5):
         row.learn_visit(f"a{number}", 1.0, observation=1.0, transition=0.1, mean=1.0, variance=9.0)
     assert len(row.agents) == len(row.mean) == len(row.variance) == MOST_AGENTS
@@ -231,7 +231,7 @@ def test_a_live_agent_needs_no_compiler() -> None:
 @pytest.mark.parametrize("others", [1, 2, 9])
 def test_agents_that_were_idle_for_long_still_have_a_price(beats: int, others: int) -> None:
     """What is left of an old backlog is smoothed away until it cannot be divided any more."""
-    pace = AgentLoadEstimate()
+    pace = AgentLoadTracker()
     pace.next_advert(12)
     backlog = [pace.next_advert(0) for _ in range(beats)][-1]
     assert backlog > 0.0

@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.random import Generator, default_rng
 
-from fieldmouse.policy.distribution.distinct_hosts import DistinctHostsPolicy
-from fieldmouse.policy.distribution.registry import POLICIES, DistributionPolicy
+from fieldmouse.errors import UsageError
+from fieldmouse.policy.distribution.distinct_hosts_policy import DistinctHostsPolicy
+from fieldmouse.policy.distribution.registry import POLICIES, DistributionPolicy, find_policy_class
 from fieldmouse.policy.distribution.strategies import MiceAndElephants, NeutralPolicy
 
 
@@ -30,17 +31,17 @@ class Urn:
     def refill(self) -> None:
         policy = self.policy
         while True:
-            colour = policy.recall()
+            colour = policy.next_queue_to_read()
             if colour is not None:
                 self.offline[colour].popleft()
-                policy.recalled(colour)
+                policy.read_from_queue(colour)
                 break
             colour = next(self.source)
             self.drawn += 1
-            if policy.place(colour):
+            if policy.goes_online(colour):
                 break
             self.offline.setdefault(colour, deque()).append(self.drawn)
-            policy.stored(colour)
+            policy.added_to_queue(colour)
         self.online[colour] += 1
         policy.came_online(colour)
 
@@ -150,22 +151,22 @@ def test_hosts_behind_one_address_never_have_more_places_than_it_has(
     visited = 0
     while source or online or offline.total():
         while len(online) < 20:
-            host = policy.recall(dry=not source)
+            host = policy.next_queue_to_read(dry=not source)
             if host is not None:
                 batch = int(rng.integers(1, offline[host] + 1))
                 offline[host] -= batch
-                policy.recalled(host, batch)
+                policy.read_from_queue(host, batch)
                 online[host] += batch
                 policy.came_online(host, batch)
             elif source:
                 host = source.popleft()
-                policy.located(host, host % addresses)
-                if policy.place(host):
+                policy.address_found(host, host % addresses)
+                if policy.goes_online(host):
                     online[host] += 1
                     policy.came_online(host)
                 else:
                     offline[host] += 1
-                    policy.stored(host)
+                    policy.added_to_queue(host)
             else:
                 break
         crowds = Counter(host % addresses for host in online)
@@ -182,15 +183,15 @@ def test_hosts_behind_one_address_never_have_more_places_than_it_has(
 def test_a_host_that_moves_to_a_crowded_address_is_asked_to_leave() -> None:
     policy: DistinctHostsPolicy[str] = DistinctHostsPolicy(per_address=1)
     for host in ("a", "b"):
-        assert policy.place(host)
+        assert policy.goes_online(host)
         policy.came_online(host)
-    assert policy.located("a", "10.0.0.1")
-    assert not policy.located("b", "10.0.0.1")
-    policy.stored("b")
+    assert policy.address_found("a", "10.0.0.1")
+    assert not policy.address_found("b", "10.0.0.1")
+    policy.added_to_queue("b")
     policy.left_online("b")
-    assert policy.recall() is None
+    assert policy.next_queue_to_read() is None
     policy.left_online("a")
-    assert policy.recall() == "b"
+    assert policy.next_queue_to_read() == "b"
 
 
 def test_the_draw_limit_ends_an_endless_draw() -> None:
@@ -227,16 +228,26 @@ def test_the_neutral_game_agrees_with_its_exact_solution(gamma: float) -> None:
 def test_a_host_that_waits_offline_is_not_overtaken_by_its_own_next_url() -> None:
     for name in sorted(POLICIES.keys() - {"neutral", "mice-and-elephants"}):
         policy = POLICIES[name]()
-        policy.stored("a")
-        assert not policy.place("a"), name
+        policy.added_to_queue("a")
+        assert not policy.goes_online("a"), name
 
 
 def test_with_an_empty_source_every_policy_recalls_waiting_urls() -> None:
     """Also one that looks offline only before it draws."""
     for name in sorted(POLICIES):
         policy = POLICIES[name]()
-        policy.stored("a", 2)
+        policy.added_to_queue("a", 2)
         policy.came_online("b")
-        policy.place("b")
-        policy.stored("b")
-        assert policy.recall(dry=True) == "a", name
+        policy.goes_online("b")
+        policy.added_to_queue("b")
+        assert policy.next_queue_to_read(dry=True) == "a", name
+
+
+class _PolicyOfVersion1(NeutralPolicy[str]):
+    def located(self, host: str, address: str) -> bool:
+        return True
+
+
+def test_a_policy_with_a_former_method_name_is_told_the_new_one() -> None:
+    with pytest.raises(UsageError, match="a method `located`, which is now called `address_found`"):
+        find_policy_class(f"{__name__}:_PolicyOfVersion1")

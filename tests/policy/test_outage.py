@@ -95,7 +95,7 @@ def test_only_failures_since_the_last_success_are_withdrawn_and_only_once(
         if turn == reached_at:
             outage.record_reached(host(99), "10.0.0.99")
         outage.record_failed(host(number), FailureCause.HOST)
-        outage.count_failures(host(number), f"u{number}", failures=failures)
+        outage.record_counted_failures(host(number), f"u{number}", failures=failures)
     outage.begin_outage(10.0)
     since = counted[reached_at:] if reached_at < len(counted) else counted
     for number in range(9):

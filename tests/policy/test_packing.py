@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fieldmouse.policy.packing.adaptive_packing import AdaptivePacking, reduce_polls
-from fieldmouse.policy.packing.bin_packing import (
+from fieldmouse.policy.polling_automata import NodeOverloadAutomaton
+from fieldmouse.policy.site_packing.adaptive_packing import AdaptiveSitePacking, reduce_polls
+from fieldmouse.policy.site_packing.bin_packing import (
     Bins,
     best_fit_decreasing,
     best_fit_into,
@@ -21,8 +22,7 @@ from fieldmouse.policy.packing.bin_packing import (
     pack,
     sum_bound,
 )
-from fieldmouse.policy.packing.plan import repack
-from fieldmouse.policy.polling_automata import NodeAutomaton
+from fieldmouse.policy.site_packing.plan import repack
 
 CAPACITY = 20
 weights_of_sites = st.lists(st.integers(1, CAPACITY), max_size=30)
@@ -227,23 +227,23 @@ def test_reduction_takes_from_the_most_penalised_first_and_never_more_than_asked
                 assert taken[i] >= taken[j]
 
 
-def slot(scheme: AdaptivePacking, states: list[int], sites: list[int], seed: int = 1) -> list[int]:
+def slot(scheme: AdaptiveSitePacking, states: list[int], sites: list[int], seed: int = 1) -> list[int]:
     at = np.array(states)
     return scheme.repair_overloads(at, np.zeros_like(at), np.array(sites), np.random.default_rng(seed)).tolist()
 
 
 def test_an_overloaded_node_polls_less_or_sends_sites_away() -> None:
     """Two sites of two pages each in a node of 8 units, which weigh 10 by now."""
-    less = AdaptivePacking(8, NodeAutomaton(10**6, 1), [[0, 1]], [1])  # almost never sends away
+    less = AdaptiveSitePacking(8, NodeOverloadAutomaton(10**6, 1), [[0, 1]], [1])  # almost never sends away
     assert sum(slot(less, [3, 3, 2, 2], [0, 0, 1, 1])) == 7  # strictly below the capacity
     assert (less.bins, less.moves, less.nodes) == ([[0, 1]], 0, [3])
-    away = AdaptivePacking(8, NodeAutomaton(1, 1), [[0, 1]], [1])  # always does
+    away = AdaptiveSitePacking(8, NodeOverloadAutomaton(1, 1), [[0, 1]], [1])  # always does
     assert slot(away, [3, 3, 2, 2], [0, 0, 1, 1]) == [3, 3, 2, 2]
     assert (away.bins, away.moves, away.lowered) == ([[0], [1]], 1, 0)
 
 
 def test_a_node_that_fits_is_left_alone_and_its_automaton_calms_down() -> None:
-    calm = AdaptivePacking(10, NodeAutomaton(16, 2), [[0, 1]], [5])
+    calm = AdaptiveSitePacking(10, NodeOverloadAutomaton(16, 2), [[0, 1]], [5])
     assert slot(calm, [3, 3, 2, 2], [0, 0, 1, 1]) == [3, 3, 2, 2]
     assert (calm.bins, calm.nodes) == ([[0, 1]], [4])
 
@@ -254,7 +254,7 @@ def test_every_site_stays_on_one_node_whatever_happens(seed: int) -> None:
     sites = np.sort(rng.integers(0, 12, 200))
     states = np.ones(200, dtype=np.int64)
     weights = np.bincount(sites, minlength=12).tolist()
-    scheme = AdaptivePacking.pack_all(weights, 90, NodeAutomaton(16, 2))
+    scheme = AdaptiveSitePacking.pack_initially(weights, 90, NodeOverloadAutomaton(16, 2))
     for _ in range(200):
         states = np.clip(states + rng.integers(-1, 3, 200), 1, 8)
         states = scheme.repair_overloads(states, rng.integers(0, 8, 200), sites, rng)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fieldmouse.policy.packing.plan import HostWeight, PackingPlan, SiteShare, SiteWeight, plan_packing
+from fieldmouse.policy.site_packing.plan import HostWeight, PackingPlan, SiteShare, SiteWeight, plan_packing
 
 polls = st.one_of(st.just(0.0), st.floats(1e-6, 1000), st.integers(1, 900).map(float))
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fieldmouse.policy.concurrency_thresholds import Thresholds
 from fieldmouse.policy.politeness import Politeness
 from fieldmouse.policy.retry import RETRIES, retry_wait
-from fieldmouse.policy.thresholds import Thresholds
 from fieldmouse.types.host_state import HostState
 from fieldmouse.types.reason import OutcomeReason
 
@@ -20,7 +20,7 @@ states = st.builds(HostState, crawl_delay=seconds, failures=st.integers(0, 50), 
 def test_a_host_waits_its_delay_after_the_first_byte_and_at_least_until_the_response_ends(
     rule: Politeness, state: HostState, answered_at: float, took: float
 ) -> None:
-    after = rule.after_visit(state, answered_at, answered_at + took)
+    after = rule.state_after_visit(state, answered_at, answered_at + took)
     assert after.ready_at >= answered_at + rule.delay
     assert after.ready_at >= answered_at + min(state.crawl_delay, rule.crawl_delay_cap)
     assert after.ready_at >= answered_at + took

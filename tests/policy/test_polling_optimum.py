@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from fieldmouse.policy import change
-from fieldmouse.policy.change import fresh_share
+from fieldmouse.policy import change_rate
+from fieldmouse.policy.change_rate import fresh_share
 from fieldmouse.policy.polling.interface import PollingPolicy, Reals
 from fieldmouse.policy.polling.learned import LearnedPolicy
 from fieldmouse.policy.polling.policies import HarmonicPolicy, MultiplicativePolicy, OptimalPolicy, UniformPolicy
@@ -18,7 +18,7 @@ rates_of_pages = st.lists(st.floats(1e-4, 1e3), min_size=1, max_size=30).map(np.
 
 
 def planned(policy: PollingPolicy, pages: int, budget: float, **more: object) -> Reals:
-    return policy.plan(policy.begin(pages), change.empty_beliefs(pages), budget, **more)  # type: ignore[arg-type]
+    return policy.plan(policy.initial_state(pages), change_rate.empty_beliefs(pages), budget, **more)  # type: ignore[arg-type]
 
 
 def freshness(rates: Reals, plan: Reals, weight: Reals | float = 1.0) -> float:
@@ -112,10 +112,10 @@ def test_in_slots_the_optimum_is_that_of_all_even_schedules() -> None:
 
 def looked_at(rates: Reals, looks: int, seed: int) -> np.ndarray:
     rng = np.random.default_rng(seed)
-    belief = change.empty_beliefs(len(rates))
+    belief = change_rate.empty_beliefs(len(rates))
     for _ in range(looks):
         gap = rng.uniform(0.5, 1.5, len(rates))
-        belief = change.update_beliefs(belief, gap, rng.random(len(rates)) < -np.expm1(-rates * gap))
+        belief = change_rate.update_beliefs(belief, gap, rng.random(len(rates)) < -np.expm1(-rates * gap))
     return belief
 
 
@@ -127,7 +127,7 @@ def test_the_learned_policy_is_never_worse_than_uniform_and_comes_near_the_optim
     optimal = freshness(rates, planned(OptimalPolicy(rates), len(rates), total))
     reached = []
     for looks in (0, 1, 10, 100):
-        plan = LearnedPolicy(explore=0.0).plan(LearnedPolicy().begin(4000), looked_at(rates, looks, 12), total)
+        plan = LearnedPolicy(explore=0.0).plan(LearnedPolicy().initial_state(4000), looked_at(rates, looks, 12), total)
         reached.append((freshness(rates, plan) - uniform) / (optimal - uniform))
     assert reached[0] == pytest.approx(0, abs=1e-6), "nothing known: uniform"
     assert reached[1] > -0.02
@@ -137,7 +137,7 @@ def test_the_learned_policy_is_never_worse_than_uniform_and_comes_near_the_optim
 
 def test_the_multiplicative_rule_shortens_and_stretches_within_bounds() -> None:
     rule = MultiplicativePolicy()
-    state = rule.begin(2)
+    state = rule.initial_state(2)
     for _ in range(100):
-        state = rule.observe(state, change.empty_beliefs(2), 1.0, np.array([True, False]))
+        state = rule.observe(state, change_rate.empty_beliefs(2), 1.0, np.array([True, False]))
     assert state[:, 0] == pytest.approx([rule.shortest, rule.longest])

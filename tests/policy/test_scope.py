@@ -133,6 +133,8 @@ def test_the_rule_that_keeps_a_url_out_is_named_if_and_only_if_one_does(mode: st
     assert bool(named) == (not scope.admits(url))
     if named:
         assert named == "scope.mode" or named.removeprefix("scope.") in rules
+    if named.startswith("scope.exclude_"):
+        assert scope.excluding_entry(url) == values[named.removeprefix("scope.")][0]
 
 
 def test_a_host_is_its_name_whatever_scheme_and_port() -> None:
@@ -155,14 +157,14 @@ def test_links_are_held_for_every_host_that_may_join_and_for_no_other(url: Url, 
     """A link that would be in scope with what a redirect may lead to is in scope, or held until then."""
     scope = Scope.from_seeds([SEED], mode, follow_seed_redirects=anywhere)
     host = host_of(url)
-    grows = scope.follows_redirect(url) and not scope.admits(url)
+    grows = scope.follows_seed_redirect(url) and not scope.admits(url)
     if mode != "page":
         assert grows == scope.can_host_join(host)
     assert not (scope.can_host_join(host) and scope.admits_host(host))
     if scope.can_host_join(host):
         beside = Url(f"{host}/beside")
         assert scope.with_seeds([url]).admits(beside)
-        assert scope.scope_name(host_of(beside)) == scope.scope_name(host)
+        assert scope.scope_key(host_of(beside)) == scope.scope_key(host)
 
 
 @pytest.mark.parametrize(
@@ -184,4 +186,4 @@ def test_redirects_of_seeds_are_followed_within_their_sites_or_anywhere_but_not_
         scope = Scope.from_seeds(
             [SEED], mode, exclude_hosts=["bad.example.co.uk"], exclude_prefixes=["/login"], follow_seed_redirects=follow
         )
-        assert scope.follows_redirect(Url(target)) == wanted
+        assert scope.follows_seed_redirect(Url(target)) == wanted

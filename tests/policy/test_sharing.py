@@ -34,14 +34,14 @@ def test_agents_that_are_alike_have_no_share_price(agents: list[tuple[float, flo
     for hosts, busy in agents:
         table = AgentTable.from_names(["a", "b", "c"])
         table.hosts, table.load = [hosts] * 3, [busy] * 3
-        assert table.share_prices(range(3)) == [0.0] * 3
+        assert table.fair_share_prices(range(3)) == [0.0] * 3
 
 
 def test_an_agent_without_a_host_count_has_no_share_price() -> None:
     table = AgentTable.from_names(["old", "full", "empty"])
     table.hosts = [-1.0, 100.0, 0.0]
-    assert table.share_prices(range(3)) == [0.0, SHARING.most, -SHARING.most]
-    assert AgentTable.from_names(["a", "b"]).share_prices(range(2)) == [0.0, 0.0]
+    assert table.fair_share_prices(range(3)) == [0.0, SHARING.most, -SHARING.most]
+    assert AgentTable.from_names(["a", "b"]).fair_share_prices(range(2)) == [0.0, 0.0]
 
 
 @pytest.mark.parametrize(("hosts", "moves"), [((100, 0), True), ((100, 55), True), ((100, 80), False)])
@@ -72,8 +72,8 @@ def moves_away(hosts: tuple[float, float], busy: tuple[float, float], trip: floa
     balancer = find_balancer("priced")(np.random.default_rng(1))
     row = b""
     for _ in range(200):
-        row = balancer.observe(row, "here", trip, 0.0)
-        row = balancer.observe(row, "there", trip_there, 0.0)
+        row = balancer.record_visit(row, "here", trip, 0.0)
+        row = balancer.record_visit(row, "there", trip_there, 0.0)
     sent = 0
     for _ in range(300):
         table = AgentTable.from_names(["here", "there"])
@@ -112,7 +112,7 @@ def played(names: int) -> tuple[np.ndarray, list[int]]:
         for host in dice.integers(0, hosts, 20 * names).tolist():
             here = at[host]
             tables[here].hosts[here] = float(at.count(here))
-            rows[host] = balancer.observe(rows[host], agents[here], float(dice.lognormal(0.0, 0.1)), 0.0)
+            rows[host] = balancer.record_visit(rows[host], agents[here], float(dice.lognormal(0.0, 0.1)), 0.0)
             at[host] = balancer.choose(f"h{host}", rows[host], here, tables[here])
             if at[host] != here:
                 tables[here].record_sent_host(at[host], 0.0)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fieldmouse.errors import SettingsError
-from fieldmouse.policy.thresholds import ExponentialLifetime, FixedLifetime, Thresholds
+from fieldmouse.policy.concurrency_thresholds import ExponentialLifetime, FixedLifetime, Thresholds
 
 
 @st.composite

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fieldmouse.queueing.model.model import Chain, Model, Rule, SojournTotals, build_chain
+from fieldmouse.queueing.model.model import Chain, Model, SojournTotals, WorkerCountRule, build_chain
 from fieldmouse.queueing.model.validation import FloatArray
-from fieldmouse.queueing.solve import banded, waiting_page
-from fieldmouse.queueing.solve.page_lifetimes import LifetimePhaseChain
+from fieldmouse.queueing.solve import exponential_lifetimes, waiting_page
+from fieldmouse.queueing.solve.phase_type_lifetimes import LifetimePhaseChain
 from fieldmouse.queueing.solve.solve import exponential_sojourns
 
 ComplexArray = NDArray[np.complex128]
@@ -62,11 +62,13 @@ class SojournLaws:
     every: SojournLaw
 
 
-def sojourn_laws(model: Model, rule: Rule) -> SojournLaws:
+def sojourn_laws(model: Model, rule: WorkerCountRule) -> SojournLaws:
     """By the banded chain for exponential lifetimes, by the ordered one for others."""
     found = build_chain(model, rule)
     if model.lifetime.is_exponential:
-        share = banded.banded_distribution(found, banded.obsolescence_rates(found, model.lifetime.rate))
+        share = exponential_lifetimes.banded_distribution(
+            found, exponential_lifetimes.obsolescence_rates(found, model.lifetime.rate)
+        )
         served, obsolete = exponential_sojourns(found, share)
         both = _with_rate(found, _newcomers(found, share))
     else:

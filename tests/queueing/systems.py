@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from fieldmouse.queueing.model.model import ADMISSIONS, Measures, Model, Rule
+from fieldmouse.queueing.model.model import ADMISSIONS, Measures, Model, WorkerCountRule
 from fieldmouse.queueing.model.phase_type import PhaseType
-from fieldmouse.queueing.optimise.landscape import WorkersByLevel
+from fieldmouse.queueing.optimise.evaluate_all_rules import WorkersByLevel
 from queueing.models import phase_types, rates, streams
 
 State = tuple[int, int, int, tuple[int, ...]]
@@ -70,7 +70,7 @@ class Account:
     """The model told state by state."""
 
     model: Model
-    rule: Rule
+    rule: WorkerCountRule
 
     def let_in(self, level: int, batch: int) -> int:
         room = max(self.model.capacity - level, 0)

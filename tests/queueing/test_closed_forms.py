@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import integrate, linalg
 
-from fieldmouse.policy.thresholds import Thresholds
+from fieldmouse.policy.concurrency_thresholds import Thresholds
 from fieldmouse.queueing.model.arrivals import BatchArrivals
 from fieldmouse.queueing.model.model import Measures, Method, Model
 from fieldmouse.queueing.model.phase_type import PhaseType
@@ -95,7 +95,7 @@ def test_room_for_one_page(method: Method) -> None:
     """K = 1: the server starves 1 / (1 + lambda_g b1) of the time when batches come as Poisson groups."""
     batches = BatchArrivals(([[-2.0]], [[0.5]], [[0.0]], [[1.5]]))  # type: ignore[arg-type]
     service = PhaseType(np.array([0.4, 0.6]), np.array([[-3.0, 1.0], [2.0, -3.0]]))
-    found = solve(Model(1, {1: batches}, service, PhaseType.erlang(2, 1.0).scaled(1.0)), ONE, "ordered")
+    found = solve(Model(1, {1: batches}, service, PhaseType.erlang(2, 1.0).with_scaled_rates(1.0)), ONE, "ordered")
     if method == "banded":
         found = solve(Model(1, {1: batches}, service, PhaseType.exponential(0.3)), ONE, method)
     assert found.star == pytest.approx(1 / (1 + 2.0 * service.mean), rel=1e-13)

@@ -13,13 +13,13 @@ from scipy import linalg
 
 from fieldmouse.queueing.fit import map_fit
 from fieldmouse.queueing.fit.arrivals import rate_growth_exponent
-from fieldmouse.queueing.fit.buffer_trace import Trace
 from fieldmouse.queueing.fit.fit import fit
 from fieldmouse.queueing.fit.map_fit import match_order_two_map
 from fieldmouse.queueing.fit.phase_type_fit import FitError
+from fieldmouse.queueing.fit.trace import Trace
 from fieldmouse.queueing.model.arrivals import BatchArrivals
-from fieldmouse.queueing.model.model import Cost
-from fieldmouse.queueing.model.model_file import ModelFile, read_model, write_model
+from fieldmouse.queueing.model.model import CostWeights
+from fieldmouse.queueing.model.model_file import ModelFileContent, read_model, write_model
 from fieldmouse.queueing.solve.solve import solve
 
 Draw = Callable[[], float]
@@ -103,7 +103,7 @@ def test_arrivals_of_each_mode_are_found_again(seed: int, scv: float, decay: flo
     deviations = 5 * np.sqrt(scv * (1 + 2 * decay / (1 - decay) * (scv - 1) / (2 * scv)) / 6000)
     for mode, arrivals in fitted.model.modes.items():
         assert arrivals.batch_rate * mean / mode == pytest.approx(1, rel=deviations)
-        assert arrivals.batch_mean == pytest.approx(2 - alone, abs=5 * 0.5 / np.sqrt(6000))
+        assert arrivals.rate / arrivals.batch_rate == pytest.approx(2 - alone, abs=5 * 0.5 / np.sqrt(6000))
         assert arrivals.intervals.scv == pytest.approx(scv, rel=0.1 + 6 * deviations)
         assert arrivals.correlation == pytest.approx(truth.correlation, abs=0.1)
 
@@ -295,7 +295,7 @@ def test_what_does_not_hold_is_said() -> None:
     service = report.parts[-1]
     assert service.played
     assert service.chance == pytest.approx(1 / 21)
-    assert json.loads(json.dumps(report.to_row()))["holds"] is False
+    assert json.loads(json.dumps(report.to_dict()))["holds"] is False
 
 
 def test_a_true_model_is_seldom_doubted() -> None:
@@ -314,7 +314,8 @@ def test_a_true_model_is_seldom_doubted() -> None:
 
 def test_a_fitted_model_is_written_and_read_and_solved(calm: Trace) -> None:
     fitted = fit(calm, capacity=30)
-    written = json.loads(json.dumps(write_model(ModelFile(fitted.model, Cost(star=1.0), ((4, 1), (3,)), "auto"))))
+    content = ModelFileContent(fitted.model, CostWeights(star=1.0), ((4, 1), (3,)), "auto")
+    written = json.loads(json.dumps(write_model(content)))
     again = read_model(written).model
     rule = Limit(3)
     assert solve(again, rule).star == pytest.approx(solve(fitted.model, rule).star)

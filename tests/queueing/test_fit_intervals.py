@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fieldmouse.queueing.fit.arrivals import find_batch_gap, find_pause_length, lag_correlations, split_arrivals_by_mode
-from fieldmouse.queueing.fit.buffer_trace import Trace, TraceError
+from fieldmouse.queueing.fit.trace import Trace, TraceError
 
 samples = st.integers(0, 2**32 - 1).map(np.random.default_rng)
 

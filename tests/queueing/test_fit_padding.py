@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from fieldmouse.queueing.fit.buffer_trace import Trace
 from fieldmouse.queueing.fit.fit import fit
+from fieldmouse.queueing.fit.trace import Trace
 
 
 def test_a_poisson_mode_stands_beside_one_that_is_almost_regular() -> None:

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fieldmouse.policy.thresholds import Thresholds
+from fieldmouse.policy.concurrency_thresholds import Thresholds
 from fieldmouse.queueing.model.arrivals import BatchArrivals
-from fieldmouse.queueing.model.model import Cost, Model
-from fieldmouse.queueing.model.model_file import ModelFile, read_model, write_model
+from fieldmouse.queueing.model.model import CostWeights, Model
+from fieldmouse.queueing.model.model_file import ModelFileContent, read_model, write_model
 from fieldmouse.queueing.model.phase_type import PhaseType
 from fieldmouse.queueing.model.validation import ModelError
 from queueing.models import phase_types, streams, written
@@ -107,7 +107,7 @@ def test_a_wrong_size_is_named_by_its_row_or_its_sum(where: tuple[str, Path], fa
 
 
 @st.composite
-def models(draw: st.DrawFn) -> ModelFile:
+def models(draw: st.DrawFn) -> ModelFileContent:
     phases = draw(st.integers(1, 3))
     names = sorted(draw(st.sets(st.integers(1, 9), min_size=1, max_size=3)), reverse=True)
     capacity = draw(st.integers(1, 40))
@@ -120,12 +120,12 @@ def models(draw: st.DrawFn) -> ModelFile:
     )
     limits = sorted(draw(st.lists(st.integers(0, capacity), min_size=len(names) - 1, max_size=len(names) - 1)))
     rule = draw(st.none() | st.just((tuple(names), tuple(limits))))
-    return ModelFile(model, Cost(star=draw(st.floats(0, 9))), rule, "auto")
+    return ModelFileContent(model, CostWeights(star=draw(st.floats(0, 9))), rule, "auto")
 
 
 @given(models())
 @settings(max_examples=40, deadline=None)
-def test_written_model_is_read_back(asked: ModelFile) -> None:
+def test_written_model_is_read_back(asked: ModelFileContent) -> None:
     again = read_model(write_model(asked))
     assert (again.cost, again.rule, again.method) == (asked.cost, asked.rule, asked.method)
     one, two = again.model, asked.model
@@ -141,7 +141,7 @@ def test_written_model_is_read_back(asked: ModelFile) -> None:
 def test_cost_rule_method_and_admission_may_be_left_out() -> None:
     value = {key: written("thresholds")[key] for key in ("K", "modes", "service", "lifetime")}
     asked = read_model(value)
-    assert asked.cost == Cost()
+    assert asked.cost == CostWeights()
     assert asked.rule is None
     assert asked.method == "auto"
     assert asked.model.admission == "partial"

@@ -10,27 +10,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fieldmouse.jit import HAS_NUMBA
-from fieldmouse.policy.thresholds import Thresholds
+from fieldmouse.policy.concurrency_thresholds import Thresholds
 from fieldmouse.queueing.model.arrivals import BatchArrivals
-from fieldmouse.queueing.model.model import Cost, Model, cost_of
+from fieldmouse.queueing.model.model import CostWeights, Model, cost_of
 from fieldmouse.queueing.model.phase_type import PhaseType
 from fieldmouse.queueing.model.validation import ModelError
-from fieldmouse.queueing.optimise import landscape
-from fieldmouse.queueing.optimise import landscape as ground_module
+from fieldmouse.queueing.optimise import evaluate_all_rules
 from fieldmouse.queueing.optimise.best_thresholds import (
     BoundsUnreachable,
     minimise_within_bounds,
     optimise,
     pareto_front,
 )
-from fieldmouse.queueing.optimise.landscape import WorkersByLevel, count_rules, measure_all_rules
+from fieldmouse.queueing.optimise.evaluate_all_rules import WorkersByLevel, count_rules, measure_all_rules
 from fieldmouse.queueing.optimise.policy_iteration import optimal_state_policy
-from fieldmouse.queueing.solve import banded, page_lifetimes, waiting_page
+from fieldmouse.queueing.solve import exponential_lifetimes, phase_type_lifetimes, waiting_page
 from fieldmouse.queueing.solve.solve import solve
 from queueing.models import phase_types
 from queueing.systems import MEASURES, exponentials, systems
 
-costs = st.builds(Cost, *[st.floats(0.0, 100.0)] * 5)
+costs = st.builds(CostWeights, *[st.floats(0.0, 100.0)] * 5)
 
 
 def paper(K: int) -> Model:
@@ -76,7 +75,7 @@ def test_a_thousand_levels_lose_no_digit_to_the_sharing() -> None:
 
 @settings(max_examples=15, deadline=None)
 @given(systems(exponentials() | phase_types(most=2), most=3), costs)
-def test_no_thresholds_on_any_subset_cost_less(system: tuple[Model, WorkersByLevel], weights: Cost) -> None:
+def test_no_thresholds_on_any_subset_cost_less(system: tuple[Model, WorkersByLevel], weights: CostWeights) -> None:
     model, _ = system
     found = optimise(model, weights)
     best = np.inf
@@ -98,9 +97,9 @@ def test_no_thresholds_on_any_subset_cost_less(system: tuple[Model, WorkersByLev
 
 
 KERNELS = {
-    banded: ("_fill_band", "stationary_band_weights"),
+    exponential_lifetimes: ("_fill_band", "stationary_band_weights"),
     waiting_page: ("_fill_waiting_moments", "_sum_admitted", "eliminate_states"),
-    landscape: (
+    evaluate_all_rules: (
         "evaluate_all_rules",
         "_join_upper_part",
         "_extend_upper_part",
@@ -108,7 +107,7 @@ KERNELS = {
         "eliminate_states",
         "stationary_weights",
     ),
-    page_lifetimes: ("_solve_level", "_add_obsolescence_flow"),
+    phase_type_lifetimes: ("_solve_level", "_add_obsolescence_flow"),
 }
 
 
@@ -117,7 +116,7 @@ KERNELS = {
 def test_compiled_or_plain_the_answer_is_the_same(life: PhaseType, monkeypatch: pytest.MonkeyPatch) -> None:
     """A crawl without the lab's extra solves with the same kernels, uncompiled."""
     model = Model(6 if life.is_exponential else 8, paper(6).modes, paper(6).service, life)
-    weights, rule = Cost(5, 10, 2, 20, 300), Thresholds((3, 1), (2,))
+    weights, rule = CostWeights(5, 10, 2, 20, 300), Thresholds((3, 1), (2,))
     compiled = solve(model, rule)
     ground = measure_all_rules(model) if life.is_exponential else None
     for module, names in KERNELS.items():
@@ -129,22 +128,22 @@ def test_compiled_or_plain_the_answer_is_the_same(life: PhaseType, monkeypatch: 
     if ground is not None:
         again = measure_all_rules(model)
         assert (again.peaks == ground.peaks).all()
-        assert again.cost(weights) == pytest.approx(ground.cost(weights), rel=1e-12)
+        assert again.costs(weights) == pytest.approx(ground.costs(weights), rel=1e-12)
 
 
 def test_of_rules_that_tie_the_plainest_is_taken() -> None:
     """Two modes that are the same: one of them alone does."""
     modes = {1: BatchArrivals.poisson(1.0), 2: BatchArrivals.poisson(1.0)}
-    found = optimise(Model(4, modes, PhaseType.exponential(1.0), PhaseType.never()), Cost(loss=1.0, star=1.0))
+    found = optimise(Model(4, modes, PhaseType.exponential(1.0), PhaseType.never()), CostWeights(loss=1.0, star=1.0))
     assert found.robots in ((1,), (2,))
     assert found.limits == ()
 
 
 def test_more_modes_than_asked_for_are_left_alone_and_unknown_ones_refused() -> None:
-    found = optimise(paper(6), Cost(5, 10, 2, 20, 300), modes=(1, 3))
+    found = optimise(paper(6), CostWeights(5, 10, 2, 20, 300), modes=(1, 3))
     assert [one.robots for one in found.subsets] == [(3,), (1,), (3, 1)]
     with pytest.raises(ModelError, match="there is no mode 7"):
-        optimise(paper(6), Cost(), modes=(1, 7))
+        optimise(paper(6), CostWeights(), modes=(1, 7))
 
 
 @pytest.mark.parametrize("loss", [0.02, 0.05, 0.1, 0.2])
@@ -192,14 +191,14 @@ def test_those_are_kept_that_nothing_beats(points: list[tuple[int, ...]]) -> Non
 
 @settings(max_examples=15, deadline=None)
 @given(costs, st.floats(0.2, 5.0), st.floats(0.0, 3.0))
-def test_walking_downhill_finds_what_trying_every_rule_finds(weights: Cost, speed: float, fade: float) -> None:
+def test_walking_downhill_finds_what_trying_every_rule_finds(weights: CostWeights, speed: float, fade: float) -> None:
     """Not proved for all models, but so it was in thousands."""
     given_model = paper(7)
     life = PhaseType.exponential(fade) if fade > 0.01 else PhaseType.never()
-    model = Model(7, given_model.modes, given_model.service.scaled(speed), life)
+    model = Model(7, given_model.modes, given_model.service.with_scaled_rates(speed), life)
     every = optimise(model, weights)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ground_module, "MOST", 40)
+        patch.setattr(evaluate_all_rules, "MOST", 40)
         walked = optimise(model, weights)
     assert every.exhaustive
     assert not walked.exhaustive
@@ -210,10 +209,10 @@ def test_walking_downhill_finds_what_trying_every_rule_finds(weights: Cost, spee
 def test_lifetimes_with_a_past_are_walked_from_where_exponential_ones_lead() -> None:
     exponential = paper(5)
     model = Model(5, exponential.modes, exponential.service, PhaseType.erlang(2, 0.5))
-    weights = Cost(5, 10, 2, 20, 300)
+    weights = CostWeights(5, 10, 2, 20, 300)
     every = optimise(model, weights)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ground_module, "MOST_STATES", 1)
+        patch.setattr(evaluate_all_rules, "MOST_STATES", 1)
         walked = optimise(model, weights)
     assert pytest.approx(every.J, rel=1e-10) == walked.J
     assert walked.rules < every.rules
@@ -221,7 +220,7 @@ def test_lifetimes_with_a_past_are_walked_from_where_exponential_ones_lead() -> 
 
 @settings(max_examples=10, deadline=None)
 @given(costs, st.floats(0.2, 3.0), st.floats(0.3, 4.0))
-def test_the_best_policy_is_the_best_of_all_policies(weights: Cost, low: float, high: float) -> None:
+def test_the_best_policy_is_the_best_of_all_policies(weights: CostWeights, low: float, high: float) -> None:
     """Two modes, two arrival phases, K = 2: six states and 64 policies, each solved as a chain of its own."""
     first = BatchArrivals(([[-low - 1, 1.0], [0.5, -0.5 - high]], [[low, 0.0], [0.0, high]]))  # type: ignore[arg-type]
     other = BatchArrivals(([[-high - 0.5, 0.5], [1.0, -1 - low]], [[high, 0.0], [0.0, low]]))  # type: ignore[arg-type]
@@ -264,6 +263,6 @@ def _by_level_and_phase(model: Model, table: np.ndarray) -> np.ndarray:
 
 @settings(max_examples=15, deadline=None)
 @given(systems(exponentials(), most=4), costs)
-def test_no_thresholds_beat_the_best_policy(system: tuple[Model, WorkersByLevel], weights: Cost) -> None:
+def test_no_thresholds_beat_the_best_policy(system: tuple[Model, WorkersByLevel], weights: CostWeights) -> None:
     model, _ = system
     assert optimal_state_policy(model, weights).J <= optimise(model, weights).J * (1 + 1e-9) + 1e-9

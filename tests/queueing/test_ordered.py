@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fieldmouse.policy.thresholds import Thresholds
+from fieldmouse.policy.concurrency_thresholds import Thresholds
 from fieldmouse.queueing.model.arrivals import BatchArrivals
 from fieldmouse.queueing.model.model import Model, build_chain, count_states
 from fieldmouse.queueing.model.phase_type import PhaseType
-from fieldmouse.queueing.optimise.landscape import WorkersByLevel
-from fieldmouse.queueing.solve import page_lifetimes
-from fieldmouse.queueing.solve import page_lifetimes as coordinates
-from fieldmouse.queueing.solve.page_lifetimes import LifetimePhaseChain, ModelTooLarge
+from fieldmouse.queueing.optimise.evaluate_all_rules import WorkersByLevel
+from fieldmouse.queueing.solve import phase_type_lifetimes
+from fieldmouse.queueing.solve import phase_type_lifetimes as coordinates
+from fieldmouse.queueing.solve.phase_type_lifetimes import LifetimePhaseChain, ModelTooLarge
 from fieldmouse.queueing.solve.solve import solve
 from queueing.models import phase_types
 from queueing.systems import laws_hold, systems
@@ -26,7 +26,7 @@ CYCLE = PhaseType(np.array([0.5, 0.5, 0.0]), np.array([[-1.0, 0.9, 0.0], [0.0, -
 @given(systems(phase_types(most=3), most=3))
 def test_written_down_or_settled_by_rounds_the_chain_is_the_same(system: tuple[Model, WorkersByLevel]) -> None:
     found = LifetimePhaseChain(build_chain(*system))
-    if count_states(system[0], system[0].lifetime.order) > page_lifetimes.DENSE:
+    if count_states(system[0], system[0].lifetime.order) > phase_type_lifetimes.DENSE:
         return
     share, fades, x = found.solve()
     settled_share, settled_fades, settled = found.solve_by_iteration()

@@ -71,7 +71,7 @@ def test_samples_follow_the_law(law: PhaseType, seed: int) -> None:
 @given(phase_types(), rates)
 @settings(max_examples=30, deadline=None)
 def test_a_faster_clock_shortens_every_moment(law: PhaseType, factor: float) -> None:
-    fast = law.scaled(factor)
+    fast = law.with_scaled_rates(factor)
     assert fast.mean == pytest.approx(law.mean / factor)
     assert fast.scv == pytest.approx(law.scv)
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate
 
-from fieldmouse.policy.thresholds import Thresholds
+from fieldmouse.policy.concurrency_thresholds import Thresholds
 from fieldmouse.queueing import simulate as play
 from fieldmouse.queueing.model.arrivals import BatchArrivals
 from fieldmouse.queueing.model.model import Admission, Model, cost_of
@@ -177,7 +177,7 @@ def test_with_room_for_one_page_only_rates_and_means_matter(
 ) -> None:
     """An idle spell lasts until the next batch, which meets the phase that was left; with Poisson batches
     P_star = 1 / (1 + lambda_g b_1), whatever the service, and nobody waits."""
-    poisson = BatchArrivals(tuple(np.array([[D.sum()]]) for D in (-stream.batch_transition_rates, *stream.D[1:])))
+    poisson = BatchArrivals(tuple(np.array([[D.sum()]]) for D in (-stream.total_arrival_rates, *stream.D[1:])))
     found = run(Model(1, {1: poisson}, service, life), Thresholds((1,)), 300_000, seed)
     near(found, "star", 1 / (1 + poisson.batch_rate * service.mean), 3.0)
     near(found, "sojourn_served", service.mean, 3.0)

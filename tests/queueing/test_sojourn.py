@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given, settings
 from scipy import linalg, stats
 
-from fieldmouse.policy.thresholds import Thresholds
+from fieldmouse.policy.concurrency_thresholds import Thresholds
 from fieldmouse.queueing.model.arrivals import BatchArrivals
 from fieldmouse.queueing.model.model import Model, build_chain
 from fieldmouse.queueing.model.phase_type import PhaseType
-from fieldmouse.queueing.optimise.landscape import WorkersByLevel
+from fieldmouse.queueing.optimise.evaluate_all_rules import WorkersByLevel
 from fieldmouse.queueing.simulate import simulate
 from fieldmouse.queueing.solve import waiting_page
-from fieldmouse.queueing.solve.page_lifetimes import LifetimePhaseChain
+from fieldmouse.queueing.solve.phase_type_lifetimes import LifetimePhaseChain
 from fieldmouse.queueing.solve.solve import solve
 from queueing.models import phase_types
 from queueing.sojourn import sojourn_laws

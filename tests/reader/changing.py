@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from fieldmouse.clock import Clock
-from fieldmouse.config.sections import RefreshRequest
+from fieldmouse.config.sections import RefreshRunMode
 from fieldmouse.config.settings_file import load, render
 from fieldmouse.testing import virtual_time
 from fieldmouse.types.outcome import Failed, Response
@@ -68,9 +68,9 @@ class ChangingCrawl:
         """Poll every known page on each of the days."""
         for _ in range(days):
             self.day += 1
-            self._live(RefreshRequest(once=True, hold_waiting=True, refresh_only=True))
+            self._live(RefreshRunMode(once=True, hold_waiting=True, refresh_only=True))
 
-    def _live(self, order: RefreshRequest | None) -> None:
+    def _live(self, order: RefreshRunMode | None) -> None:
         epoch = virtual_time.EPOCH + self.day * DAY
         fetcher = partial(ChangingWeb, self._pages, day=self.day)
         bottled_crawl(self.path, fetcher, [HOME + "/"], epoch=epoch, order=order, **self._settings)  # type: ignore[arg-type]

@@ -71,7 +71,7 @@ def test_pages_seen_by_a_reader_exist_after_a_kill_and_at_the_end(
         looks = []
         for count in (40, 80):
             until(has_pages(home, count), crawl)
-            looks.append([(page.url, end) for page, end in room.pages_from(0)])
+            looks.append([(page.url, end) for page, end in room.pages_from_offset(0)])
             newest = room.page(looks[-1][-1][0])
             assert newest is not None
             assert len(newest.body) == newest.size
@@ -97,12 +97,12 @@ def test_pages_seen_by_a_reader_exist_after_a_kill_and_at_the_end(
         end(crawl)
     assert room.status().standing is CrawlState.KILLED
     run("resume", home, "--delay", "0s")
-    after = [(page.url, end) for page, end in room.pages_from(0)]
+    after = [(page.url, end) for page, end in room.pages_from_offset(0)]
     assert after[: len(second)] == second
     assert [page.url for page in held.pages()] == before, "time stands still there"
     assert {url for url, _ in after} == meadow.pages()
     assert room.status().standing is CrawlState.DONE
-    assert len(list(room.readings())) >= 2
+    assert len(list(room.live_stats())) >= 2
 
 
 def test_reading_takes_no_lock_and_changes_nothing(small_crawl: Path) -> None:

@@ -12,7 +12,7 @@ from fieldmouse.cli import main
 from fieldmouse.errors import FieldmouseError, UsageError
 from fieldmouse.reader.crawl_reader import CrawlReader
 from fieldmouse.reader.user_input import parse_time
-from fieldmouse.storage.page_changes import Change
+from fieldmouse.storage.changes_from_outcomes import Change
 from fieldmouse.testing import virtual_time
 
 from .changing import DAY, GONE, HOME, SILENT, ChangingCrawl, Shown
@@ -146,8 +146,14 @@ def test_missing_versions_raise_a_clear_error(changed: ChangingCrawl) -> None:
     room = CrawlReader(changed.path)
     with pytest.raises(FieldmouseError, match="only one version"):
         room.difference(HOME + "/same")
-    with pytest.raises(FieldmouseError, match="no version of"):
+    with pytest.raises(FieldmouseError, match=r"is stored, of .*; the page is moved, as seen at ") as moved:
+        room.difference(HOME + "/moved")
+    assert moved.value.hint == f"`fieldmouse explain {changed.path} {HOME}/moved` says more"
+    with pytest.raises(FieldmouseError, match=r"is stored, of .*; the page is new, as seen at "):
+        room.difference(HOME + "/new")
+    with pytest.raises(FieldmouseError, match="no version of") as unknown:
         room.difference(HOME + "/never")
+    assert unknown.value.hint == f"`fieldmouse explain {changed.path} {HOME}/never` says why"
     with pytest.raises(UsageError, match="there is no version 9"):
         room.difference(HOME + "/changed", new=9)
     with pytest.raises(UsageError, match="is no moment"):

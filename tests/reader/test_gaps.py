@@ -8,19 +8,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fieldmouse.policy.polling import registry
-from fieldmouse.reader.freshness import PollIntervals, _count_later_gaps, measure_page_seconds
+from fieldmouse.reader.freshness import ObservedPollIntervals, _count_later_gaps, measure_page_seconds
 
 PAGES, SLOTS = 1500, 48
 """Slots in a round, the time in which the budget allows one poll of every page."""
 
 
-def played(policy: str, rounds: int, counted: int, seed: int) -> tuple[PollIntervals, np.ndarray, float]:
+def played(policy: str, rounds: int, counted: int, seed: int) -> tuple[ObservedPollIntervals, np.ndarray, float]:
     """Gaps of pages that change at random and are polled by a policy, the last look at each page, and the
     share of time with current copies in the last rounds, which begin at `rounds - counted + 1`."""
     chance = np.random.default_rng(seed)
     rates = np.exp(2 * chance.standard_normal(PAGES)) / 4
     rule = registry.create_policy(policy)
-    state, belief = rule.begin(PAGES), np.zeros((PAGES, 4), np.float32)
+    state, belief = rule.initial_state(PAGES), np.zeros((PAGES, 4), np.float32)
     looked, due, stale = np.ones(PAGES), chance.uniform(size=PAGES), 1 + chance.exponential(1 / rates)
     start, end, good = 1.0 + rounds - counted, 1.0 + rounds, 0.0
     found: list[tuple[np.ndarray, ...]] = []
@@ -35,9 +35,9 @@ def played(policy: str, rounds: int, counted: int, seed: int) -> tuple[PollInter
         state[rows] = rule.observe(state[rows], belief[rows], now - looked[rows], changed)
         looked[rows], stale[rows] = now, now + chance.exponential(1 / rates[rows])
     good += np.maximum(0.0, np.minimum(end, stale) - np.maximum(looked, start)).sum()
-    gaps = PollIntervals(*(np.concatenate(column) for column in zip(*found, strict=True)))
+    gaps = ObservedPollIntervals(*(np.concatenate(column) for column in zip(*found, strict=True)))
     order = np.lexsort((gaps.end, gaps.page))
-    return PollIntervals(*(column[order] for column in gaps)), looked, good / (PAGES * counted)
+    return ObservedPollIntervals(*(column[order] for column in gaps)), looked, good / (PAGES * counted)
 
 
 @pytest.mark.parametrize("policy", ["uniform", "multiplicative"])
@@ -54,5 +54,5 @@ def test_measured_freshness_is_right_also_for_pages_that_are_hardly_polled(polic
 def test_gaps_of_a_page_are_counted_from_the_newest(pages: list[int]) -> None:
     pages.sort()
     none = np.zeros(len(pages))
-    newer = _count_later_gaps(PollIntervals(np.array(pages, np.int64), none, none, none > 0)).tolist()
+    newer = _count_later_gaps(ObservedPollIntervals(np.array(pages, np.int64), none, none, none > 0)).tolist()
     assert newer == [pages[place + 1 :].count(page) for place, page in enumerate(pages)]

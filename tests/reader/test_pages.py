@@ -156,14 +156,14 @@ def test_pages_can_be_filtered_by_host(room: CrawlReader, host: str) -> None:
 
 def test_pages_from_a_negative_offset_raises_a_usage_error(room: CrawlReader) -> None:
     with pytest.raises(UsageError, match="offsets begin at 0"):
-        list(room.pages_from(-1))
+        list(room.pages_from_offset(-1))
 
 
 def test_pages_from_an_offset_continue_after_the_last_page(room: CrawlReader) -> None:
-    everything = [(page.url, end) for page, end in room.pages_from(0)]
+    everything = [(page.url, end) for page, end in room.pages_from_offset(0)]
     assert [url for url, _ in everything] == [page.url for page in room.pages()]
     for number, (_, end) in enumerate(everything, 1):
-        assert [(page.url, end) for page, end in room.pages_from(end)] == everything[number:]
+        assert [(page.url, end) for page, end in room.pages_from_offset(end)] == everything[number:]
 
 
 def test_display_of_a_page_does_not_read_the_archive(room: CrawlReader) -> None:

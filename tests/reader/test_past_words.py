@@ -9,7 +9,7 @@ import pytest
 
 from fieldmouse.cli import main
 from fieldmouse.reader.crawl_reader import CrawlReader, MultiCrawlReader
-from fieldmouse.reader.versions import VersionHit
+from fieldmouse.reader.versions import VersionSearchHit
 from fieldmouse.testing import virtual_time
 
 from .changing import DAY, GONE, HOME, ChangingCrawl, Shown
@@ -51,7 +51,7 @@ def crawl(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made.path
 
 
-def placed(hit: VersionHit) -> tuple[str, int, int, bool]:
+def placed(hit: VersionSearchHit) -> tuple[str, int, int, bool]:
     """Path, version, day, and whether it is shown now."""
     return hit.url.removeprefix(HOME), hit.version, int((hit.at - virtual_time.EPOCH) // DAY), hit.newest
 

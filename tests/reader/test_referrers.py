@@ -11,7 +11,7 @@ from fieldmouse.reader.explain_missing import find_linking_pages
 from fieldmouse.storage.checkpoint import ShardState
 from fieldmouse.types.outcome import Page
 from fieldmouse.url import Url
-from fieldmouse.workers.shard import ShardWriter
+from fieldmouse.workers.shard_writer import LockedShard, ShardWriter
 from workers.responses import CONFIG, page
 
 TARGET = Url("http://a.example/hidden/page.html?x=1&y=2")
@@ -20,7 +20,7 @@ WHOLE = "the page asks robots not to follow its links (nofollow)"
 
 
 def searched(home: Path, *pages: Page, **words: int) -> list[tuple[Url, str]]:
-    shard = ShardWriter(home, 0, CONFIG, ShardState())
+    shard = ShardWriter(LockedShard(home, 0, CONFIG, ShardState()))
     for number, one in enumerate(pages, 1):
         shard.process_outcome(number, one)
     state = shard.prepare_commit()

@@ -18,14 +18,14 @@ from hypothesis import strategies as st
 import fieldmouse
 from fieldmouse.cli import main
 from fieldmouse.cli.read.export import OUTCOME_FIELDS
-from fieldmouse.config.sections import RefreshRequest
+from fieldmouse.config.sections import RefreshRunMode
 from fieldmouse.errors import NotACrawl, UsageError
 from fieldmouse.reader.crawl_reader import CrawlPrecedence, CrawlReader, MultiCrawlReader
 from fieldmouse.reader.explain import REJECTED_LOG
+from fieldmouse.storage.changes_from_outcomes import ChangeKind
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.storage.log import Log
 from fieldmouse.storage.outcome_log_reader import read_latest_outcomes
-from fieldmouse.storage.page_changes import ChangeKind
 from fieldmouse.testing import virtual_time
 from fieldmouse.testing.meadow.fetcher import MeadowFetcher
 from fieldmouse.testing.meadow.meadow import Meadow
@@ -54,7 +54,7 @@ PAGES: dict[str, list[Shown]] = {
 Said = pytest.CaptureFixture[str]
 
 
-def crawl_on(path: Path, day: int, pages: dict[str, list[Shown]] = PAGES, order: RefreshRequest | None = None) -> Path:
+def crawl_on(path: Path, day: int, pages: dict[str, list[Shown]] = PAGES, order: RefreshRunMode | None = None) -> Path:
     """Crawl the site as of a day, or poll known pages again."""
     settings = {"politeness__patience": "0", "refresh__policy": "uniform", **QUICK}
     fetcher, epoch = partial(ChangingWeb, pages, day=day), virtual_time.EPOCH + day * DAY
@@ -63,7 +63,7 @@ def crawl_on(path: Path, day: int, pages: dict[str, list[Shown]] = PAGES, order:
 
 
 def poll_on(path: Path, day: int) -> Path:
-    return crawl_on(path, day, order=RefreshRequest(once=True, hold_waiting=True, refresh_only=True))
+    return crawl_on(path, day, order=RefreshRunMode(once=True, hold_waiting=True, refresh_only=True))
 
 
 @pytest.fixture(scope="module")
@@ -217,7 +217,7 @@ def test_archives_are_searched_for_a_reason_only_if_no_crawl_took_the_url(days: 
     bottled_crawl(apart, lambda clock: ChangingWeb({"/x": ["x"]}, clock, 0), [HOME + "/x"], **QUICK)
     rooms = fieldmouse.open([days[0], apart])
     known = rooms.explain(HOME + "/same").crawls
-    assert "it was never seen as a link to be taken" in known[str(apart)].says
+    assert "no link to it was accepted" in known[str(apart)].says
     assert not any("has a link to it" in says for says in known[str(apart)].says)
     unknown = rooms.explain(HOME + "/nowhere")
     assert (unknown.directory, unknown.place) == (None, "never seen")
@@ -301,7 +301,7 @@ def test_a_page_is_new_only_if_no_crawl_had_it(tmp_path: Path) -> None:
     }
     first = crawl_on(tmp_path / "a", 0)
     second = crawl_on(tmp_path / "b", 0, grown)
-    crawl_on(second, 1, grown, RefreshRequest(once=True, hold_waiting=True))
+    crawl_on(second, 1, grown, RefreshRunMode(once=True, hold_waiting=True))
     told = [(change.url, change.kind) for change in CrawlReader(second).changes()]
     assert (HOME + "/early", ChangeKind.NEW) in told
     together = [(change.url, change.kind) for change in fieldmouse.open([second, first]).changes()]

@@ -31,7 +31,7 @@ def write_rows(path: Path, rows: Iterable[OutcomeRow]) -> Path:
     log.close()
     at = 1.0 if last is None else last.at + 1.0
     parts = {"outcomes": make_part_state(length, {"outcomes.log": length}), "shards": make_part_state([], {})}
-    journal.begin()
+    journal.repair_before_writing()
     journal.commit(encode_checkpoint(Checkpoint(at=at, parts=parts, born=home.identity)))
     journal.close()
     return path

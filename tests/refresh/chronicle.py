@@ -25,7 +25,7 @@ class Remembering:
 
     width = 2
 
-    def begin(self, pages: int) -> npt.NDArray[np.float32]:
+    def initial_state(self, pages: int) -> npt.NDArray[np.float32]:
         return np.ones((pages, 2), np.float32)
 
     def observe(

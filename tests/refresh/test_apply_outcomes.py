@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fieldmouse.policy import change
+from fieldmouse.policy import change_rate
 from fieldmouse.refresh.apply_outcomes import PageFlag
 from fieldmouse.refresh.last_modified import RELIABLE_WEIGHT
 from fieldmouse.refresh.page_table import read_page_table
@@ -66,9 +66,9 @@ class Plain:
                 "changes": 0,
                 "excluded": False,
                 "absent": False,
-                "belief": change.empty_beliefs(1),
-                "dated": change.empty_beliefs(1),
-                "state": self.policy.begin(1),
+                "belief": change_rate.empty_beliefs(1),
+                "dated": change_rate.empty_beliefs(1),
+                "state": self.policy.initial_state(1),
             }
         elsewhere = row.kind is OutcomeKind.MOVED and not for_good
         stands = entering or (row.supersedes_earlier and not elsewhere and row.kind is not OutcomeKind.UNCHANGED)
@@ -77,10 +77,10 @@ class Plain:
         )
         known["polls"] += bool(row.polled)
         known["tried"] = row.at
-        if row.withdrawn_changes:
-            known["belief"], known["dated"] = change.empty_beliefs(1), change.empty_beliefs(1)
-            known["state"] = self.policy.begin(1)
-            known["changes"] = max(0, known["changes"] - row.withdrawn_changes)
+        if row.withdrawn_change_count:
+            known["belief"], known["dated"] = change_rate.empty_beliefs(1), change_rate.empty_beliefs(1)
+            known["state"] = self.policy.initial_state(1)
+            known["changes"] = max(0, known["changes"] - row.withdrawn_change_count)
         what = (
             "gone"
             if row.is_gone
@@ -94,15 +94,15 @@ class Plain:
             gap = row.at - known["looked"]
             changed = self.is_changed(row, known, what)
             known["state"] = self.policy.observe(known["state"], known["belief"], [gap], [changed])
-            known["belief"] = change.update_beliefs(known["belief"], [gap], [changed])
+            known["belief"] = change_rate.update_beliefs(known["belief"], [gap], [changed])
             age = self.age(row, known["looked"], changed)
-            known["dated"] = change.update_beliefs(known["dated"], [gap], [changed], [age])
+            known["dated"] = change_rate.update_beliefs(known["dated"], [gap], [changed], [age])
             if changed:
                 known["changes"] += 1
                 known["changed"] = row.at
         date = parsedate_to_datetime(row.last_modified).timestamp() if row.last_modified else math.inf
         if look and not known["looked"] and date < row.at - 2.0:
-            known["dated"] = change.update_beliefs(known["dated"], [math.inf], [True], [row.at - date])
+            known["dated"] = change_rate.update_beliefs(known["dated"], [math.inf], [True], [row.at - date])
         if look:
             known["looked"] = row.at
         if stands:
@@ -155,8 +155,8 @@ def check_same(chronicle: Chronicle, rows: Iterable[OutcomeRow]) -> None:
         assert told["belief"].tolist() == known["belief"][0].tolist()
         assert told["dated"].tolist() == known["dated"][0].tolist()
         right, wrong = plain.claims.get(host_of(name), (0, 0))
-        believed = change.Trust(right, wrong).weight() >= RELIABLE_WEIGHT
-        (chosen,) = ledger.beliefs(np.array([number])).tolist()
+        believed = change_rate.Trust(right, wrong).weight() >= RELIABLE_WEIGHT
+        (chosen,) = ledger.change_rate_beliefs(np.array([number])).tolist()
         assert chosen == told["dated" if believed else "belief"].tolist()
         assert told["state"].tolist() == known["state"][0].tolist()
         standing = {
@@ -170,7 +170,7 @@ def check_same(chronicle: Chronicle, rows: Iterable[OutcomeRow]) -> None:
         assert (PageFlag.EXCLUDED in flags) == known["excluded"]
         assert (PageFlag.ABSENT in flags) == known["absent"]
         assert (PageFlag.TROUBLE in flags) == known["trouble"]
-        assert ledger.outcome_at(int(told["standing"])).url == name
+        assert ledger.outcome_at_offset(int(told["standing"])).url == name
 
 
 @st.composite

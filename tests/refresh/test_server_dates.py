@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fieldmouse.http.headers import parse_date
-from fieldmouse.policy import change
+from fieldmouse.policy import change_rate
 from fieldmouse.policy.polling import registry
 from fieldmouse.refresh.last_modified import parse_last_modified
 from fieldmouse.types.outcome import ContentChange, OutcomeRow
@@ -50,11 +50,11 @@ def polled(path: Path, per_day: float | list[float], tells: Tells) -> Chronicle:
 
 
 def rates(chronicle: Chronicle) -> list[float]:
-    return change.estimated_rate(chronicle.ledger.beliefs(np.arange(PAGES))).tolist()
+    return change_rate.estimated_rate(chronicle.ledger.change_rate_beliefs(np.arange(PAGES))).tolist()
 
 
 def by_looks(chronicle: Chronicle) -> list[float]:
-    return change.estimated_rate(chronicle.ledger.column("belief")).tolist()
+    return change_rate.estimated_rate(chronicle.ledger.column("belief")).tolist()
 
 
 def test_true_dates_show_the_rate_of_pages_that_changed_at_every_poll(tmp_path: Path) -> None:

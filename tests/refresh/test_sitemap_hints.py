@@ -140,7 +140,7 @@ def test_hints_that_proved_right_are_believed_and_those_that_proved_wrong_are_no
     honest, liar = Site(tmp_path / "honest"), Site(tmp_path / "liar")
     taught(honest, True, 40)
     taught(liar, False, 40)
-    trusted, distrusted = (float(site.chronicle.ledger.hint_weights()[0]) for site in (honest, liar))
+    trusted, distrusted = (float(site.chronicle.ledger.hint_trust_by_host()[0]) for site in (honest, liar))
     assert trusted > 0.9
     assert distrusted < 0.05
     soon, late = first_poll(honest, 10_000.0), first_poll(liar, 10_000.0)

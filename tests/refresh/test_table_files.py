@@ -12,8 +12,8 @@ import msgspec
 import numpy as np
 import pytest
 
+from fieldmouse.doctor.check.check_result import CheckResult
 from fieldmouse.doctor.check.examine import check_parts
-from fieldmouse.doctor.check.finding import Finding
 from fieldmouse.errors import MissingFile
 from fieldmouse.policy.polling import registry
 from fieldmouse.refresh.apply_outcomes import PageFlag
@@ -130,7 +130,7 @@ def test_a_damaged_page_table_is_rebuilt_with_a_warning(
     assert len(files_of(tmp_path / "c")) == 2, "what was damaged is gone"
 
 
-def finding_of(home: CrawlDir) -> Finding:
+def finding_of(home: CrawlDir) -> CheckResult:
     (found,) = (finding for finding in check_parts(home) if finding.what == "ledger")
     return found
 
@@ -172,7 +172,7 @@ def test_another_policy_starts_with_its_own_columns_and_keeps_the_beliefs(tmp_pa
         chronicle.open()
         for _ in range(2):
             after = state_of(chronicle.ledger)
-            assert after["state"] == chronicle.policy.begin(50).tolist()
+            assert after["state"] == chronicle.policy.initial_state(50).tolist()
             assert {k: v for k, v in after.items() if k != "state"} == {k: v for k, v in before.items() if k != "state"}
             chronicle.checkpoint()
             chronicle.reopen()

@@ -6,7 +6,7 @@ import asyncio
 import gzip
 import tracemalloc
 
-from fieldmouse.clock import ManualClock, WallClock
+from fieldmouse.clock import AutoAdvanceClock, WallClock
 from fieldmouse.robotstxt.parser import RobotsTxt, RobotsTxtCache
 from fieldmouse.types.outcome import Response
 from fieldmouse.url import Host, Url
@@ -85,7 +85,7 @@ def test_a_long_file_parsed_in_a_thread_gives_the_same_rules() -> None:
 
 
 def test_robots_txt_of_a_leased_host_is_obeyed_elsewhere_until_it_expires() -> None:
-    here, there = ManualClock(1000.0), ManualClock(77.0)
+    here, there = AutoAdvanceClock(1000.0), AutoAdvanceClock(77.0)
     ours, theirs = RobotsTxtCache(here, product=US), RobotsTxtCache(there, product=US)
     ours.put(host("a"), SMALL, 100.0)
     here.advance(40.0)
@@ -101,6 +101,6 @@ def test_robots_txt_of_a_leased_host_is_obeyed_elsewhere_until_it_expires() -> N
 
 
 def test_a_host_without_known_robots_txt_brings_none() -> None:
-    ours, theirs = (RobotsTxtCache(ManualClock(0.0), product=US) for _ in range(2))
+    ours, theirs = (RobotsTxtCache(AutoAdvanceClock(0.0), product=US) for _ in range(2))
     theirs.import_host(host("a"), *ours.export_host(host("a")))
     assert theirs.get(host("a")) is None

@@ -24,7 +24,7 @@ UNRESERVED = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~
 
 
 def decides(rules: list[tuple[bool, str]], path: str) -> str:
-    rule, steps = RuleSet(PathRule.parse(pattern, allow) for allow, pattern in rules).deciding_rule(
+    rule, steps = RuleSet(PathRule.from_pattern(pattern, allow) for allow, pattern in rules).deciding_rule(
         normalize_octets(path)
     )
     assert steps <= MAX_STEPS
@@ -133,7 +133,7 @@ def test_normalizing_keeps_the_octets_and_is_idempotent(raw: bytes) -> None:
     st.lists(st.text(st.sampled_from("/ab*"), max_size=8), max_size=60), st.text(st.sampled_from("/ab"), max_size=12)
 )
 def test_the_index_of_heads_agrees_with_trying_every_rule(patterns: list[str], path: str) -> None:
-    rules = [PathRule.parse("/" + pattern, bool(n % 2)) for n, pattern in enumerate(patterns)]
+    rules = [PathRule.from_pattern("/" + pattern, bool(n % 2)) for n, pattern in enumerate(patterns)]
     path = "/" + path
     alone = [rule for rule in rules if rule and RuleSet([rule]).deciding_rule(path)[0]]
     rule, _ = RuleSet(rules).deciding_rule(path)
@@ -147,7 +147,7 @@ def test_the_index_of_heads_agrees_with_trying_every_rule(patterns: list[str], p
 def filled(rule: str, least: int = 0) -> list[PathRule | None]:
     """Return as many rules as fit into the largest robots.txt."""
     count = MAX_SIZE // (len("Disallow: \n") + len(rule.format(least)))
-    return [PathRule.parse(rule.format(n), allow=False) for n in range(least, least + count)]
+    return [PathRule.from_pattern(rule.format(n), allow=False) for n in range(least, least + count)]
 
 
 HOSTILE = {
@@ -181,7 +181,7 @@ def test_no_file_exceeds_the_work_limit(patterns: list[str]) -> None:
 def test_arbitrary_rules_keep_the_work_limit_and_report_an_unfinished_search(
     patterns: list[str], path: str, work: int
 ) -> None:
-    book = RuleSet(PathRule.parse("/" + pattern, bool(n % 3)) for n, pattern in enumerate(patterns))
+    book = RuleSet(PathRule.from_pattern("/" + pattern, bool(n % 3)) for n, pattern in enumerate(patterns))
     rule, steps = book.deciding_rule("/" + path, work)
     assert steps <= work + 2
     if steps <= work:
@@ -189,12 +189,12 @@ def test_arbitrary_rules_keep_the_work_limit_and_report_an_unfinished_search(
 
 
 def test_heads_inside_heads_are_found_in_a_few_steps_each() -> None:
-    book = RuleSet(PathRule.parse("/" + "a" * n, allow=False) for n in range(1000))
+    book = RuleSet(PathRule.from_pattern("/" + "a" * n, allow=False) for n in range(1000))
     rule, steps = book.deciding_rule("/" + "a" * 500 + "b")
     assert rule is not None
     assert rule.length == 501
     assert steps <= MAX_STEPS
-    other = RuleSet(PathRule.parse(f"/shop/{n}", allow=False) for n in range(40_000))
+    other = RuleSet(PathRule.from_pattern(f"/shop/{n}", allow=False) for n in range(40_000))
     assert other.deciding_rule("/page")[1] <= 3
 
 
@@ -215,7 +215,11 @@ def test_too_expensive_path_is_excluded_with_reason() -> None:
 def test_dropped_long_rules_decide_as_if_kept(drawn: list[tuple[bool, list[int]]], length: int) -> None:
     """Parts of thousands of letters, against paths of thousands; each rule by itself is the oracle."""
     unit = "a" * (MAX_PATH // 5)
-    rules = [rule for allow, parts in drawn if (rule := PathRule.parse("/" + "*".join(unit * n for n in parts), allow))]
+    rules = [
+        rule
+        for allow, parts in drawn
+        if (rule := PathRule.from_pattern("/" + "*".join(unit * n for n in parts), allow))
+    ]
     path = "/" + unit * length
     decided, steps = RuleSet(rules).deciding_rule(path)
     hits = [rule for rule in rules if rule.shortest <= len(path)]  # all letters are equal
@@ -229,8 +233,8 @@ def test_dropped_long_rules_decide_as_if_kept(drawn: list[tuple[bool, list[int]]
 def test_too_long_rule_takes_no_memory() -> None:
     for pattern in ("/" + "\xff" * 20_000, "/*" + "a*" * MAX_PATH):
         for allow in (False, True):
-            book = RuleSet([PathRule.parse(pattern, allow), PathRule.parse("/b", False)])
-            assert book.size == RuleSet([PathRule.parse("/b", False)]).size
+            book = RuleSet([PathRule.from_pattern(pattern, allow), PathRule.from_pattern("/b", False)])
+            assert book.size == RuleSet([PathRule.from_pattern("/b", False)]).size
             assert str(book.deciding_rule("/b")[0]) == "Disallow: /b"
     long = RobotsTxt.parse(b"User-agent: *\nDisallow: /" + b"a" * 9000, "fieldmouse")
     assert long.allows("/a")
@@ -240,11 +244,11 @@ def test_too_long_rule_takes_no_memory() -> None:
 @given(st.lists(st.tuples(st.booleans(), st.text("/ab*$%#\u00e4 ", max_size=10).map("/".__add__)), max_size=6))
 def test_written_rules_parse_to_the_same_rules(lines: list[tuple[bool, str]]) -> None:
     """Every property of a rule, including its length: it decides which rule wins."""
-    rules = {rule for allow, pattern in lines if (rule := PathRule.parse(pattern, allow)) is not None}
+    rules = {rule for allow, pattern in lines if (rule := PathRule.from_pattern(pattern, allow)) is not None}
     again = set()
     for rule in rules:
         field, _, pattern = rule.to_line().partition(": ")
-        again.add(PathRule.parse(pattern, field == "Allow"))
+        again.add(PathRule.from_pattern(pattern, field == "Allow"))
     assert again == rules
     written = RuleSet(rules).rule_lines()
     assert written is not None

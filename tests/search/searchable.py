@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import compress
 from pathlib import Path
 
-from fieldmouse.search.generations import all_doc_addresses, open_generations
+from fieldmouse.search.generation_reader import all_doc_addresses, open_generations
 
 
 def searchable_urls(directory: Path) -> Iterator[str]:
@@ -14,7 +14,7 @@ def searchable_urls(directory: Path) -> Iterator[str]:
     yielded: set[str] = set()  # while a shard is at its checkpoint, an old version may not be masked yet
     with open_generations(directory) as (generations, copies):
         for generation in generations:
-            with generation.read_errors():
+            with generation.convert_read_errors():
                 addresses = all_doc_addresses(generation.searcher)
                 shown = generation.are_newest_versions(addresses, copies)
                 urls = [generation.url_of_document(address) for address in compress(addresses, shown)]

@@ -142,7 +142,7 @@ def test_one_index_scores_as_tantivy(crawls: list[tuple[Path, Path]]) -> None:
                     assert ranks.page_score(generations[0], address) == pytest.approx(score, rel=1e-4, abs=1e-6)
 
 
-def search_query(generation: search.IndexGeneration, words: str) -> object:
+def search_query(generation: search.GenerationReader, words: str) -> object:
     from fieldmouse.search.query_parser import build_query as plain
 
     return plain(search.parse_query(words), generation.index.schema)

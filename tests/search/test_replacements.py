@@ -17,17 +17,17 @@ import msgspec
 import pytest
 
 from fieldmouse.errors import DamagedFile
-from fieldmouse.search import generations
+from fieldmouse.search import replaced_documents
+from fieldmouse.search.newest_versions import VERSION_TABLE, VersionLog, VersionTable, VersionView, version_number
 from fieldmouse.search.search import search_crawl
 from fieldmouse.search.snapshot import META, IndexSnapshots, read_meta
-from fieldmouse.search.version_table import VERSION_TABLE, VersionLog, VersionTable, VersionView, version_number
 from fieldmouse.storage.checkpoint import ShardState
-from fieldmouse.types.outcome import Failed, IndexResult, OutcomeRow, Page, Unchanged
+from fieldmouse.types.outcome import Failed, OutcomeRow, Page, Unchanged, WorkerResult
 from fieldmouse.types.reason import OutcomeReason
-from fieldmouse.types.request import EnteredBy, Request
+from fieldmouse.types.request import FrontierEntryOrigin, Request
 from fieldmouse.url import Url
 from fieldmouse.workers.pool import WorkerPool
-from fieldmouse.workers.shard import ShardWriter
+from fieldmouse.workers.shard_writer import LockedShard, ShardWriter
 from workers.responses import CONFIG, page, response
 
 from .searchable import searchable_urls
@@ -56,7 +56,9 @@ def gone(number: int, status: int = 404) -> Failed:
 
 
 def link(number: int, *, again: bool = True, **known: str) -> Request:
-    return Request(Url(url(number)), door=EnteredBy.POLLED if again else EnteredBy.DISCOVERED, **known)  # type: ignore[arg-type]
+    return Request(
+        Url(url(number)), door=FrontierEntryOrigin.POLLED if again else FrontierEntryOrigin.DISCOVERED, **known
+    )  # type: ignore[arg-type]
 
 
 def check(folder: Path, truth: Truth, words: set[str]) -> None:
@@ -87,7 +89,7 @@ class Crawl:
         await self.indexer.roll_back_and_accept()
         self.fresh = dict(self.truth)
 
-    def heard(self, parsed: Sequence[IndexResult]) -> None:
+    def heard(self, parsed: Sequence[WorkerResult]) -> None:
         assert all(one.kind in ("page", "failed") for one in parsed)
 
     def visit(self, number: int, what: str = "page") -> None:
@@ -96,7 +98,7 @@ class Crawl:
         self.seen.add(url(number))
         word = f"w{next(self._names)}"
         self.words.add(word)
-        lane = self.chance.choice(self.indexer._lanes)
+        lane = self.chance.choice(self.indexer._connections)
         if what == "page" or not again:
             lane.send(number + 1, version(number, word, again=again))
             self.fresh[url(number)] = word
@@ -148,7 +150,7 @@ def test_each_page_is_found_once_and_current_after_any_kill(tmp_path: Path) -> N
                     await asyncio.sleep(crawl.chance.random() * 0.05)  # any time is as good as any other
                     break
             if kill == "never":
-                await crawl.indexer.merge_indexes()
+                await crawl.indexer.merge_indexes_and_cdxj_logs()
                 await crawl.indexer.close()
                 check(tmp_path, crawl.truth, crawl.words)
             else:
@@ -170,7 +172,7 @@ def test_shard_that_missed_checkpoints_has_the_newer_version(tmp_path: Path) -> 
     async def life() -> None:
         crawl = Crawl(tmp_path, seed=1)
         await crawl.open()
-        lame, well = crawl.indexer._lanes
+        lame, well = crawl.indexer._connections
 
         async def checkpoint() -> list[ShardState]:
             states = await crawl.indexer.prepare_commit()
@@ -209,7 +211,7 @@ def test_shard_that_missed_checkpoints_has_the_newer_version(tmp_path: Path) -> 
 
 def replaced(folder: Path, rounds: int = 6, pages: int = 10) -> tuple[list[ShardState], Truth, set[str]]:
     """Fill one shard in which every page was refetched repeatedly, each time in a new generation."""
-    shard = ShardWriter(folder, 0, TINY, ShardState())
+    shard = ShardWriter(LockedShard(folder, 0, TINY, ShardState()))
     states, truth, words = [ShardState()], {}, set()
     for turn in range(rounds):
         for number in range(pages):
@@ -234,13 +236,13 @@ def test_old_versions_are_deleted_eventually_and_masked_until_then(tmp_path: Pat
     assert len(truth) <= physical(tmp_path) < 4 * len(truth)  # of twelve times as many
     check(tmp_path, truth, words)
     assert not list(tmp_path.glob("index/shard-0/0000[0-4]/kept"))
-    ShardWriter(tmp_path, 0, TINY, states[-1]).close()
+    ShardWriter(LockedShard(tmp_path, 0, TINY, states[-1])).close()
     check(tmp_path, truth, words)
 
 
-@pytest.mark.parametrize("moment", ["save_for_deletion", "delete_unlisted_files", "drop_after_deletion"])
+@pytest.mark.parametrize("moment", ["save_before_deletion", "delete_unlisted_files", "drop_after_deletion"])
 def test_kill_during_deletion_loses_nothing(tmp_path: Path, moment: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(generations, "DOCUMENTS_PER_REPLACEMENT", 0)  # nothing is deleted yet
+    monkeypatch.setattr(replaced_documents, "DOCUMENTS_PER_REPLACEMENT", 0)  # nothing is deleted yet
     states, truth, words = replaced(tmp_path, rounds=3)
     before = physical(tmp_path)
 
@@ -251,14 +253,14 @@ def test_kill_during_deletion_loses_nothing(tmp_path: Path, moment: str, monkeyp
     with monkeypatch.context() as patch:
         patch.setattr(IndexSnapshots, moment, die)
         with pytest.raises(KeyboardInterrupt):
-            generations.delete_replaced_versions(tmp_path / "index/shard-0/00000", 0, copies)
+            replaced_documents.delete_replaced_versions(tmp_path / "index/shard-0/00000", 0, copies)
     check(tmp_path, truth, words)
     copies.close()
-    shard = ShardWriter(tmp_path, 0, TINY, states[-1])
+    shard = ShardWriter(LockedShard(tmp_path, 0, TINY, states[-1]))
     check(tmp_path, truth, words)
     assert physical(tmp_path) == before  # it is unchanged
     shard.close()
-    assert generations.delete_replaced_versions(tmp_path / "index/shard-0/00000", 0, copies)
+    assert replaced_documents.delete_replaced_versions(tmp_path / "index/shard-0/00000", 0, copies)
     copies.close()
     assert physical(tmp_path) < before
     check(tmp_path, truth, words)
@@ -270,7 +272,7 @@ def test_uncommitted_batch_deletes_no_version(tmp_path: Path) -> None:
     for links in (True, False):
         home = tmp_path / f"links-{links}"
         shutil.copytree(tmp_path / "c", home)
-        shard = ShardWriter(home, 0, TINY, states[-1])
+        shard = ShardWriter(LockedShard(home, 0, TINY, states[-1]))
         shard.process_outcome(1, version(0, "late", again=True))
         shard.process_outcome(2, gone(1))
         shard.prepare_commit()  # and it is never committed
@@ -278,12 +280,12 @@ def test_uncommitted_batch_deletes_no_version(tmp_path: Path) -> None:
         if not links:
             for kept in home.glob("index/shard-0/*/kept"):
                 shutil.rmtree(kept)
-        ShardWriter(home, 0, TINY, states[-1]).close()
+        ShardWriter(LockedShard(home, 0, TINY, states[-1])).close()
         check(home, {url(number): f"t4p{number}" for number in range(4)}, words | {"late"})
 
 
 def test_same_page_twice_in_one_batch_leaves_the_second_or_none(tmp_path: Path) -> None:
-    shard = ShardWriter(tmp_path, 0, CONFIG, ShardState())
+    shard = ShardWriter(LockedShard(tmp_path, 0, CONFIG, ShardState()))
     shard.process_outcome(1, version(1, "first", again=False))
     shard.process_outcome(2, version(1, "second", again=True))
     shard.process_outcome(3, version(2, "third", again=False))
@@ -302,9 +304,9 @@ def test_table_is_rebuilt_from_the_logs(tmp_path: Path) -> None:
     for harm in (b"", b"junk" * 1024, None):
         table.write_bytes(harm) if harm is not None else table.unlink()
         check(tmp_path, truth, words)  # the logs have the answer
-        VersionTable.delete_if_stale(tmp_path / "index", [states[-1].copies])
+        VersionTable.delete_stale_table(tmp_path / "index", [states[-1].copies])
         assert not table.exists()
-        ShardWriter(tmp_path, 0, TINY, states[-1]).close()
+        ShardWriter(LockedShard(tmp_path, 0, TINY, states[-1])).close()
         assert table.exists()
         check(tmp_path, truth, words)
 
@@ -313,7 +315,7 @@ def test_table_with_uncommitted_entries_is_rebuilt(tmp_path: Path) -> None:
     """The journal lost its newest record, and the crawl continues from the one before."""
     folder = tmp_path / "index"
     folder.mkdir()
-    shard = ShardWriter(tmp_path, 0, CONFIG, ShardState())
+    shard = ShardWriter(LockedShard(tmp_path, 0, CONFIG, ShardState()))
     shard.process_outcome(1, version(1, "old", again=False))
     states = [shard.prepare_commit()]
     shard.mark_committed(states[0].batch)
@@ -324,7 +326,7 @@ def test_table_with_uncommitted_entries_is_rebuilt(tmp_path: Path) -> None:
     copies.apply_log(states[1].copies)
     copies.close()
     check(tmp_path, {}, {"old"})
-    ShardWriter(tmp_path, 0, CONFIG, states[0]).close()
+    ShardWriter(LockedShard(tmp_path, 0, CONFIG, states[0])).close()
     check(tmp_path, {url(1): "old"}, {"old"})
 
 
@@ -333,7 +335,7 @@ def test_log_without_committed_entries_is_damage(tmp_path: Path) -> None:
     log = tmp_path / "index/shard-0.copies"
     log.write_bytes(log.read_bytes()[:-1] + b"?")
     with pytest.raises(DamagedFile, match=r"shard-0\.copies"):
-        ShardWriter(tmp_path, 0, TINY, states[-1])
+        ShardWriter(LockedShard(tmp_path, 0, TINY, states[-1]))
 
 
 def test_crawl_without_refetches_has_no_replacement_files(tmp_path: Path) -> None:
@@ -350,12 +352,12 @@ def test_newer_version_has_the_greater_number() -> None:
 
 
 def test_sighting_has_change_and_amount(tmp_path: Path) -> None:
-    shard = ShardWriter(tmp_path, 0, CONFIG, ShardState())
+    shard = ShardWriter(LockedShard(tmp_path, 0, CONFIG, ShardState()))
     words = [f"word{number}" for number in range(300)]
 
-    def look(text: list[str], **known: object) -> IndexResult:
+    def look(text: list[str], **known: object) -> WorkerResult:
         seen = page(url(1), ("<p>" + " ".join(text)).encode(), etag='"5"', last_modified="yesterday")
-        door = EnteredBy.POLLED if known else EnteredBy.DISCOVERED
+        door = FrontierEntryOrigin.POLLED if known else FrontierEntryOrigin.DISCOVERED
         asked = msgspec.structs.replace(seen.link, door=door, **known)
         return shard.process_outcome(1, msgspec.structs.replace(seen, link=asked))
 

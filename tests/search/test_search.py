@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fieldmouse.search.search import search_crawl
 from fieldmouse.storage.checkpoint import ShardState
-from fieldmouse.workers.shard import ShardWriter
+from fieldmouse.workers.shard_writer import LockedShard, ShardWriter
 from workers.responses import CONFIG, page
 
 PAGES = {
@@ -29,7 +29,7 @@ def crawl(tmp_path: Path) -> Path:
 
 
 def _filled(tmp_path: Path) -> Path:
-    shards = [ShardWriter(tmp_path, number, CONFIG, ShardState()) for number in range(1)]
+    shards = [ShardWriter(LockedShard(tmp_path, number, CONFIG, ShardState())) for number in range(1)]
     for number, (url, body) in enumerate(PAGES.items()):
         shards[0].process_outcome(number, page(url, body))
     for shard in shards:
@@ -51,7 +51,7 @@ def test_all_words_must_occur_by_default(crawl: Path) -> None:
 @pytest.mark.parametrize("words", ["grüße", "GRÜSSE", "Grüße", "GRÜẞE", '"viele GRÜSSE"', "grüße OR owls"])
 def test_search_ignores_case(tmp_path: Path, words: str) -> None:
     """In capitals the letter ß is two, and users do not know how a page writes it."""
-    shard = ShardWriter(tmp_path, 0, CONFIG, ShardState())
+    shard = ShardWriter(LockedShard(tmp_path, 0, CONFIG, ShardState()))
     texts = ("Viele Grüße", "VIELE GRÜSSE", "Viel Gruesse")
     for number, text in enumerate(texts):
         shard.process_outcome(number, page(f"http://a.example/{number}", f"<p>{text} aus dem Garten".encode()))
@@ -211,7 +211,7 @@ def test_query_of_ten_thousand_characters_works(crawl: Path) -> None:
 
 def test_empty_crawl_has_no_hits(tmp_path: Path) -> None:
     assert search_crawl(tmp_path, "anything") == []
-    ShardWriter(tmp_path, 0, CONFIG, ShardState()).close()
+    ShardWriter(LockedShard(tmp_path, 0, CONFIG, ShardState())).close()
     assert search_crawl(tmp_path, "anything") == []
     assert search_crawl(tmp_path, "   ") == []
 
@@ -236,7 +236,7 @@ def test_old_generation_without_hosts_is_searched_and_kept(tmp_path: Path) -> No
         writer.add_document(document)
     writer.commit()
     writer.wait_merging_threads()
-    shard = ShardWriter(tmp_path, 0, CONFIG, ShardState(batch=1, generation_bytes=30))
+    shard = ShardWriter(LockedShard(tmp_path, 0, CONFIG, ShardState(batch=1, generation_bytes=30)))
     shard.process_outcome(1, page("http://new.example/", b"<title>New</title><p>a new mouse"))
     state = shard.prepare_commit()
     shard.close()

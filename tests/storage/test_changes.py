@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fieldmouse.storage.changes_from_outcomes import ChangeKind, NewPageBaseline, change_id, changes_in, sealed_baseline
 from fieldmouse.storage.checkpoint import Checkpoint, make_part_state
-from fieldmouse.storage.page_changes import Baseline, ChangeKind, change_id, changes_in, sealed_baseline
 from fieldmouse.types.outcome import ContentChange, OutcomeRow
 from fieldmouse.types.reason import OutcomeKind
 from fieldmouse.url import Url
 
 HERE = Url("http://example.org/")
 BASELINE = 100.0
-KNOWN = Baseline(BASELINE)
+KNOWN = NewPageBaseline(BASELINE)
 
 rows = st.builds(
     OutcomeRow,
@@ -30,7 +30,7 @@ rows = st.builds(
 )
 
 
-def kinds(row: OutcomeRow, baseline: Baseline | None = KNOWN) -> list[str]:
+def kinds(row: OutcomeRow, baseline: NewPageBaseline | None = KNOWN) -> list[str]:
     return [change.kind.value for change in changes_in(row, 0, baseline)]
 
 
@@ -70,7 +70,7 @@ def test_the_kind_follows_from_what_stood_before(
 def test_a_withdrawal_names_the_change_it_takes_back() -> None:
     first = OutcomeRow(HERE, OutcomeKind.PAGE, 120.0, polled="page", news=ContentChange.CHANGED)
     later = OutcomeRow(HERE, OutcomeKind.PAGE, 140.0, polled="page", news=ContentChange.CHANGED, withdrawn_at=(120.0,))
-    assert later.withdrawn_changes == 1
+    assert later.withdrawn_change_count == 1
     (told,) = changes_in(first, 0, KNOWN)
     withdrawal, change = changes_in(later, 0, KNOWN)
     assert (withdrawal.kind, withdrawal.withdraws) == (ChangeKind.WITHDRAWN, told.id)
@@ -90,5 +90,5 @@ def test_the_baseline_is_read_from_the_part_refresh_whatever_else_it_holds() -> 
         return Checkpoint(1.0, {name: make_part_state(state, {}) for name, state in parts.items()})
 
     assert sealed_baseline(None) is sealed_baseline(checkpoint()) is None
-    assert sealed_baseline(checkpoint(refresh=Baseline())) is None
-    assert sealed_baseline(checkpoint(refresh={"baseline": 7.5, "more": [1]})) == Baseline(7.5)
+    assert sealed_baseline(checkpoint(refresh=NewPageBaseline())) is None
+    assert sealed_baseline(checkpoint(refresh={"baseline": 7.5, "more": [1]})) == NewPageBaseline(7.5)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmouse.storage.checkpoint_journal import CheckpointJournal, inspect_journal_file
+from fieldmouse.storage.checkpoint_log import CheckpointJournal, inspect_journal_file
 from fieldmouse.storage.log import frame_record
 
 checkpoints = st.lists(st.binary(min_size=1, max_size=60).map(lambda raw: b"{" + raw), min_size=1, max_size=6)
@@ -93,7 +93,7 @@ def test_repaired_journal_is_clean_and_keeps_the_newest_checkpoint(
     before, told = path.read_bytes(), journal.latest
     assert told == written[-1]
     assert path.read_bytes() == before
-    journal.begin()
+    journal.repair_before_writing()
     assert inspect_journal_file(path, readable).clean
     assert inspect_journal_file(path, readable).newest == told
     journal.commit(b"{after")
@@ -113,7 +113,7 @@ def test_a_record_with_a_right_checksum_that_is_no_checkpoint_is_bad(path: Path)
 def test_a_new_journal_has_its_name_only_after_it_began(tmp_path: Path) -> None:
     journal = CheckpointJournal(tmp_path / "journal")
     assert not (tmp_path / "journal").exists()
-    journal.begin()
+    journal.repair_before_writing()
     assert (tmp_path / "journal").exists()
     assert journal.report.clean
     journal.close()

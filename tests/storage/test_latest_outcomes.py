@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from fieldmouse.storage import outcome_log_reader
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.storage.log import Log
-from fieldmouse.storage.outcome_log_reader import NO_OUTCOMES, LatestOutcomes, read_latest_outcomes
+from fieldmouse.storage.outcome_log_reader import NO_OUTCOMES, LatestOutcomeTimes, read_latest_outcomes
 from fieldmouse.types.outcome import ContentChange, OutcomeRow
 from fieldmouse.types.reason import OutcomeKind, OutcomeReason
 from fieldmouse.url import Url
@@ -45,7 +45,7 @@ def append(home: CrawlDir, length: int, told: list[OutcomeRow]) -> int:
     return length
 
 
-def plain(said: LatestOutcomes) -> tuple[dict[int, float], dict[int, float]]:
+def plain(said: LatestOutcomeTimes) -> tuple[dict[int, float], dict[int, float]]:
     assert (np.diff(said.keys.astype(object)) > 0).all(), "in order, each once"
     return dict(zip(said.keys.tolist(), said.at.tolist(), strict=True)), said.unlisted
 

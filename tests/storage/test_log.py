@@ -16,9 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fieldmouse.errors import CrawlDirError, CrawlExists, CrawlLocked, DamagedFile, NotACrawl, UnsupportedFormat
-from fieldmouse.storage.checkpoint_journal import CheckpointJournal, inspect_journal_file
+from fieldmouse.storage.checkpoint_log import CheckpointJournal, inspect_journal_file
 from fieldmouse.storage.directory import FORMAT, CrawlDir
-from fieldmouse.storage.log import FileSync, Log, length_of_whole_records, read_records
+from fieldmouse.storage.log import FileSyncer, Log, length_of_whole_records, read_records
 
 payloads = st.lists(st.binary(min_size=1, max_size=200), max_size=30)
 
@@ -31,7 +31,7 @@ def test_appended_records_are_read_back_in_order(written: list[bytes]) -> None:
         length = log.flush()
         assert [record for _, record in read_records(log.path, length=length)] == written
         assert [offset for offset, _ in read_records(log.path)] == offsets
-        assert [log.read(offset) for offset in offsets] == written
+        assert [log.read_record(offset) for offset in offsets] == written
         log.close()
 
 
@@ -125,7 +125,7 @@ def test_a_disk_that_failed_once_is_not_believed_again(tmp_path: Path, monkeypat
         with pytest.raises(OSError, match="Input/output"):
             journal.commit(b"checkpoint")
     troubles.append(OSError(errno.EIO, "Input/output error"))
-    syncing = FileSync()
+    syncing = FileSyncer()
     for _ in range(3):
         with pytest.raises(OSError, match="Input/output"):
             syncing.sync([tmp_path / "journal"], tmp_path)
@@ -146,7 +146,7 @@ def test_garbage_is_an_end_or_damage_but_never_a_crash(garbage: bytes) -> None:
             with suppress(DamagedFile):
                 list(read_records(path, length=length + len(garbage)))
             with suppress(DamagedFile):
-                Log(path, length + len(garbage)).read(length)
+                Log(path, length + len(garbage)).read_record(length)
             with pytest.raises(DamagedFile):
                 Log(path, length + len(garbage) + 1)
 

@@ -219,7 +219,8 @@ def test_a_distant_client_waits_longer():
                     started = time.monotonic()
                     assert client.ask("/robots.txt")[0] in (200, 404)
                     if source != f"127.9.0.{site.place}":
-                        assert time.monotonic() - started >= 0.3
+                        # A timer may fire a few milliseconds early.
+                        assert time.monotonic() - started >= 0.25
         running.stop()
         arrivals = running.arrivals()
     seen = {(a.client, a.address) for a in arrivals}
@@ -300,7 +301,8 @@ def _fetch_all(options: MeadowOptions, urls: list[Url]) -> list[tuple[float, Res
         start = clock.now()
         answers = []
         for url in urls:
-            answer = await fetcher.fetch(Request(url), host_of(url), meadow.address_of_host(host_of(url)) or "")
+            site = meadow.site_of_host(host_of(url))
+            answer = await fetcher.fetch(Request(url), host_of(url), site.address if site else "")
             answers.append((clock.now() - start, answer))
         assert [a.path for a in fetcher.arrivals] == [path_of(url) for url in urls]
         await fetcher.close()

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from fieldmouse.refresh.page_table import read_page_table
 from fieldmouse.storage.checkpoint import decode_checkpoint, read_checkpoint
-from fieldmouse.storage.checkpoint_journal import whole_record_at
+from fieldmouse.storage.checkpoint_log import whole_record_at
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.storage.log import FRAME
 from fieldmouse.testing.meadow.meadow import Meadow

@@ -232,7 +232,7 @@ def _compare_ledger(home: CrawlDir, log: list[OutcomeRow], verdict: Verdict) -> 
 def _refolded(home: CrawlDir, kept: PageTable) -> dict[str, npt.NDArray[Any]]:
     """The columns of a ledger that is made of the whole log anew, as if there had been none."""
     policy = registry.create_policy("learned")
-    anew = PageTable(home, None, policy=policy, named="learned", onlooker=True)
+    anew = PageTable(home, None, policy=policy, named="learned", read_only=True)
     anew.catch_up(kept.cursor)
     columns = {name: _by_key(anew, name) for name in ("looked", "changed", "changes", "belief", "state")}
     anew.close()

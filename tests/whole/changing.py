@@ -34,6 +34,7 @@ class Versions:
     pages: dict[str, Shown] = field(default_factory=dict)
     robots_txt: str = ""
     validators: bool = True
+    down_until: float = 0.0  # the server refuses connections
     asked: list[tuple[float, str, int]] = field(default_factory=list)  # when, path, status
 
     def times(self, path: str) -> int:
@@ -52,6 +53,9 @@ class ChangingSite:
         at = self._clock.now()
         await self._clock.sleep(0.01)
         path = path_of(link.url)
+        if at < self.now.down_until:
+            self.now.asked.append((at, path, 0))
+            return Failed(link, OutcomeReason.NO_CONNECTION, self._clock.now(), "connection refused")
         shown = self.now.pages.get(path, Shown(status=404, text="none"))
         if path == "/robots.txt":
             shown = Shown(text=self.now.robots_txt, headers=(("cache-control", "max-age=60"),))

@@ -12,9 +12,9 @@ from typing import Any
 
 from warcio.checker import Checker  # type: ignore[import-untyped]
 
+from fieldmouse.frontier.durable_parts import FrontierState, read_open_tickets
 from fieldmouse.frontier.queues.queue_index import queue_lengths
 from fieldmouse.frontier.queues.sieved_urls import read_ready_items
-from fieldmouse.frontier.state import FrontierState, read_open_tickets
 
 COMMAND = str(Path(sys.executable).with_name("fieldmouse"))
 

@@ -12,8 +12,8 @@ from fieldmouse.clock import Clock
 from fieldmouse.cluster.coordinator import Coordinator, CrawlSpec
 from fieldmouse.cluster.sharded.coordinator import ShardedCoordinator
 from fieldmouse.config.settings_file import Settings, render
-from fieldmouse.crawler.builder import CrawlParts, build_crawl
-from fieldmouse.crawler.cluster import JoinRequest
+from fieldmouse.crawler.builder import BuiltCrawl, build_crawl
+from fieldmouse.crawler.cluster_agent import JoinRequest
 from fieldmouse.crawler.retry_failed import RetryFailed
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.testing import virtual_time
@@ -61,7 +61,7 @@ class Pair:
         self.servers = [MemoryServer(clock) for _ in range(servers)]
         self.webs: dict[str, FaultyFetcher] = {}
         self.nameless = ""  # a name that does not exist
-        self.crews: dict[str, tuple[CrawlParts, asyncio.Future[Summary]]] = {}
+        self.crews: dict[str, tuple[BuiltCrawl, asyncio.Future[Summary]]] = {}
 
     def board(self) -> Coordinator:
         boards = {f"server {number}": MemoryCoordinator(server) for number, server in enumerate(self.servers)}

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from fieldmouse.config.sections import RefreshRequest
+from fieldmouse.config.sections import RefreshRunMode
 from fieldmouse.formatting import format_duration
 from fieldmouse.reader.crawl_reader import CrawlReader
 from fieldmouse.reader.explain import describe_next_poll, next_poll
+from fieldmouse.storage.changes_from_outcomes import ChangeKind
 from fieldmouse.storage.checkpoint import read_checkpoint
 from fieldmouse.storage.directory import CrawlDir
-from fieldmouse.storage.page_changes import ChangeKind
 from fieldmouse.testing import virtual_time
 from fieldmouse.testing.meadow.fetcher import MeadowFetcher
 from fieldmouse.testing.meadow.meadow import Meadow
@@ -73,7 +73,7 @@ def test_waits_keep_their_length_after_a_clock_jump(tmp_path: Path, jump: float,
 # -- known pages, whose times are in the page table and the checkpoint
 
 AHEAD = 2 * HOUR
-ONCE = RefreshRequest(once=True, hold_waiting=True, refresh_only=True)
+ONCE = RefreshRunMode(once=True, hold_waiting=True, refresh_only=True)
 
 
 def site(number: int = 12) -> Versions:
@@ -85,7 +85,7 @@ def visit(
     path: Path,
     now: Versions,
     at: float,
-    order: RefreshRequest | None = None,
+    order: RefreshRunMode | None = None,
     *,
     after: float | None = None,
     **changes: object,
@@ -124,7 +124,7 @@ def test_a_budget_is_spent_after_the_clock_was_ahead(tmp_path: Path) -> None:
     path, now = tmp_path / "c", site()
     visit(path, now, AHEAD)
     visit(path, now, AHEAD + 60.0, ONCE)
-    for_a_minute = RefreshRequest(hold_waiting=True, refresh_only=True)
+    for_a_minute = RefreshRunMode(hold_waiting=True, refresh_only=True)
     summary = visit(path, now, 0.0, for_a_minute, refresh__budget="1/s", crawl__time="60s")
     assert summary is not None
     assert summary.refreshed is not None

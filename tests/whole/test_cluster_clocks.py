@@ -13,7 +13,7 @@ import msgspec
 from fieldmouse.clock import Clock
 from fieldmouse.config.settings_file import render
 from fieldmouse.crawler.builder import build_crawl
-from fieldmouse.crawler.cluster import JoinRequest
+from fieldmouse.crawler.cluster_agent import JoinRequest
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.testing import virtual_time
 from fieldmouse.testing.meadow.fetcher import MeadowFetcher

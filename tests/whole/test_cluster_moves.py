@@ -12,8 +12,8 @@ from fieldmouse.clock import Clock
 from fieldmouse.cluster.client.identity import read_identity
 from fieldmouse.cluster.coordinator import CrawlSpec, LinkOffer, OfferResult, SiteBounds
 from fieldmouse.config.settings_file import Settings, render
-from fieldmouse.crawler.builder import CrawlParts, build_crawl
-from fieldmouse.crawler.cluster import JoinRequest
+from fieldmouse.crawler.builder import BuiltCrawl, build_crawl
+from fieldmouse.crawler.cluster_agent import JoinRequest
 from fieldmouse.reader.crawl_reader import MultiCrawlReader
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.testing import virtual_time
@@ -61,7 +61,7 @@ def test_a_page_moved_to_another_agent_leaves_search_after_a_delay(tmp_path: Pat
     async def life(clock: Clock) -> list[str]:
         server = MemoryServer(clock)
         await Placing(server).create_crawl(CrawlSpec(4711, render(SETTINGS), (f"{HOST}/",)))
-        crews: list[CrawlParts] = []
+        crews: list[BuiltCrawl] = []
         lives: list[asyncio.Future[object]] = []
         for name in "ab":
             home = CrawlDir.create(tmp_path / name, shards=1, settings=render(SETTINGS).encode(), key_seed=4711)

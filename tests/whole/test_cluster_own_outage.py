@@ -14,8 +14,8 @@ import msgspec
 import pytest
 
 from fieldmouse.clock import Clock
+from fieldmouse.cluster.client.host_placement import status_or_default
 from fieldmouse.cluster.client.identity import read_identity
-from fieldmouse.cluster.client.placement import status_or_default
 from fieldmouse.cluster.coordinator import AgentId, AgentReport, HeartbeatRequest, ListedAgent
 from fieldmouse.policy.local_outage import NOTE_SECONDS
 from fieldmouse.testing import virtual_time

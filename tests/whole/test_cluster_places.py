@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fieldmouse.cluster.client.placement import ROUND_TRIP_UNIT
-from fieldmouse.policy.balance.agent_choice import HostTripRow
+from fieldmouse.cluster.client.host_placement import ROUND_TRIP_UNIT
+from fieldmouse.policy.balance.agent_choice import HostDelayEstimates
 from fieldmouse_lab.network.live_trial import RegionSetup
 from fieldmouse_lab.network.virtual_trial import run_virtual_trial
 
@@ -15,7 +15,7 @@ LAND = RegionSetup(hosts=6, pages=240, places=3)
 def test_learned_waits_never_exceed_actual_waits(tmp_path: Path) -> None:
     """A host that moves to an agent waits there from then on; fetch workers are always free here."""
     seen, learned = run_virtual_trial(tmp_path, LAND, "kalman", seed=9)
-    rows = [HostTripRow.from_row(row, "delays") for row in learned]
+    rows = [HostDelayEstimates.from_row(row, "delays") for row in learned]
     assert len(rows) == seen.hosts
     means = [mean * ROUND_TRIP_UNIT for row in rows for mean in row.mean]
     assert len(means) > len(rows), "some hosts were visited from several places"

@@ -68,9 +68,9 @@ async def stored_meanwhile(
         band.start(name, seeded=not number)
     desks = {name: crew.stages.indexing.in_flight for name, (crew, _, _) in band.living.items()}
     await band.clock.sleep(20.0)
-    before = {name: desk.stored_pages for name, desk in desks.items()}
+    before = {name: desk.stored_page_count for name, desk in desks.items()}
     await band.clock.sleep(seconds - 20.0)
-    after = {name: desk.stored_pages - before[name] for name, desk in desks.items()}
+    after = {name: desk.stored_page_count - before[name] for name, desk in desks.items()}
     behind = [crew.stages.backpressure.backlog_seconds for crew, _, _ in band.living.values()]
     assert max(behind) < 30.0, "as many seconds as the workers need for a full buffer"
     for name in names:

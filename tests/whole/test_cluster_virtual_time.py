@@ -23,8 +23,8 @@ from fieldmouse.clock import Clock
 from fieldmouse.cluster.coordinator import AckBatch, AgentId, Coordinator, CrawlSpec, HeartbeatReply, HostPayload
 from fieldmouse.cluster.sharded.coordinator import ShardedCoordinator
 from fieldmouse.config.settings_file import Settings, render, render_published
-from fieldmouse.crawler.builder import CrawlParts, build_crawl
-from fieldmouse.crawler.cluster import JoinRequest
+from fieldmouse.crawler.builder import BuiltCrawl, build_crawl
+from fieldmouse.crawler.cluster_agent import JoinRequest
 from fieldmouse.doctor.check.examine import check_crawl
 from fieldmouse.reader.explain import explain
 from fieldmouse.storage import outcome_log_reader
@@ -81,7 +81,7 @@ class Band:
         )
         self.servers = [MemoryServer(clock) for _ in range(servers)]
         self.arrivals: list[Arrival] = []
-        self.living: dict[str, tuple[CrawlParts, asyncio.Future[Summary], MeadowFetcher]] = {}
+        self.living: dict[str, tuple[BuiltCrawl, asyncio.Future[Summary], MeadowFetcher]] = {}
 
     def board(self) -> Coordinator:
         boards = {f"server {number}": self.kind(server) for number, server in enumerate(self.servers)}

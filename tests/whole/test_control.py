@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from fieldmouse.cli.main import run_command as fieldmouse
-from fieldmouse.control.control_log import control_periods
-from fieldmouse.control.page_trace import PageFate, read_trace_rows
-from fieldmouse.crawler.buffer import MAX_DROPS
+from fieldmouse.control.buffer_trace import BufferEvent, read_trace_rows
+from fieldmouse.control.concurrency_decision_log import control_periods
+from fieldmouse.crawler.indexing_stage import MAX_DROPS
 from fieldmouse.testing import virtual_time
 from fieldmouse.testing.meadow.fetcher import MeadowFetcher
 from fieldmouse.testing.meadow.meadow import Meadow
@@ -67,12 +67,12 @@ def test_pages_dropped_for_room_or_age_are_fetched_again(tmp_path: Path) -> None
         tmp_path / "c", lambda clock: MeadowFetcher(meadow, clock), meadow.seeds, lane=lane(), **TIGHT
     )
     fates = Counter(read_trace_rows(tmp_path / "c" / "pages.trace")["fate"].tolist())
-    assert min(fates[PageFate.DROPPED], fates[PageFate.OBSOLETE]) > 10, "the test is about these"
+    assert min(fates[BufferEvent.DROPPED], fates[BufferEvent.OBSOLETE]) > 10, "the test is about these"
     assert summary.exit == summary.lost == summary.waiting == 0
     assert stored(tmp_path / "c") == wanted(meadow)
     check_quiet(web.arrivals, 0.3)
     # Every answered request reached the buffer, and each of its pages has one outcome.
-    arrived = fates[PageFate.SERVED] + fates[PageFate.DROPPED] + fates[PageFate.OBSOLETE]
+    arrived = fates[BufferEvent.SERVED] + fates[BufferEvent.DROPPED] + fates[BufferEvent.OBSOLETE]
     assert arrived == len(web.arrivals)
 
 
@@ -98,7 +98,7 @@ def test_killed_at_any_moment_no_dropped_page_loses_its_url(tmp_path: Path, seed
         now += after + chance.choice([0.0, 5.0])
         arrivals += web.arrivals
     rows = read_trace_rows(tmp_path / "c" / "pages.trace")
-    dropped = int(np.isin(rows["fate"], (PageFate.DROPPED, PageFate.OBSOLETE)).sum())
+    dropped = int(np.isin(rows["fate"], (BufferEvent.DROPPED, BufferEvent.OBSOLETE)).sum())
     assert kills == 8
     assert dropped > 10
     assert ended.exit == ended.lost == ended.waiting == 0
@@ -116,7 +116,7 @@ def test_a_page_that_cannot_wait_is_served_by_an_idle_shard(tmp_path: Path) -> N
         **{**TIGHT, "buffer__obsolete_after": "1e-9s"},
     )
     assert summary.exit == 0
-    assert PageFate.OBSOLETE not in read_trace_rows(tmp_path / "c" / "pages.trace")["fate"]
+    assert BufferEvent.OBSOLETE not in read_trace_rows(tmp_path / "c" / "pages.trace")["fate"]
     assert stored(tmp_path / "c") == wanted(meadow)
 
 
@@ -151,7 +151,7 @@ def test_with_fixed_concurrency_a_full_buffer_makes_workers_wait(tmp_path: Path)
     assert stored(tmp_path / "c") == wanted(meadow)
     asked = Counter((arrival.host, arrival.path) for arrival in web.arrivals)
     fates = Counter(read_trace_rows(tmp_path / "c" / "pages.trace")["fate"].tolist())
-    assert fates[PageFate.DROPPED] == fates[PageFate.OBSOLETE] == 0
+    assert fates[BufferEvent.DROPPED] == fates[BufferEvent.OBSOLETE] == 0
     assert set(asked.values()) == {1}
 
 

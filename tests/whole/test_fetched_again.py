@@ -18,8 +18,8 @@ from fieldmouse.crawler.retry_failed import RetryFailed
 from fieldmouse.doctor.check.examine import check_crawl
 from fieldmouse.doctor.repair.repair import repair
 from fieldmouse.frontier.frontier import Frontier
+from fieldmouse.search.newest_versions import VERSION_TABLE
 from fieldmouse.search.search import search_crawl
-from fieldmouse.search.version_table import VERSION_TABLE
 from fieldmouse.storage.checkpoint import CrawlCounters, read_checkpoint, sealed_outcome_bytes, shard_states
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.storage.log import Log
@@ -79,7 +79,7 @@ class PolledAgain(RetryFailed):
         pass
 
     def requeue(self, frontier: Frontier, outcomes: Log, tally: CrawlCounters, now: float) -> None:
-        frontier.poll([Request(Url(HOST + path), was="page") for path in self._paths])
+        frontier.enqueue_polls([Request(Url(HOST + path), was="page") for path in self._paths])
 
 
 def live(path: Path, now: dict[str, str], again: list[str] | None = None) -> None:

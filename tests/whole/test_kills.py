@@ -14,7 +14,7 @@ import subprocess
 from collections import Counter
 from pathlib import Path
 
-from fieldmouse.control.page_trace import PageFate, read_trace_rows
+from fieldmouse.control.buffer_trace import BufferEvent, read_trace_rows
 from meadowland import RunningMeadow, running_meadow
 from search.searchable import searchable_urls
 
@@ -89,5 +89,5 @@ def test_pages_dropped_by_a_full_buffer_survive_a_kill(tmp_path: Path) -> None:
         assert sorted(stored) == sorted(meadow.pages())
         assert last["lost"] == last["waiting"] == 0
     rows = read_trace_rows(home / "pages.trace")
-    assert (rows["fate"] == PageFate.DROPPED).sum() > 10, "the test is about these"
+    assert (rows["fate"] == BufferEvent.DROPPED).sum() > 10, "the test is about these"
     assert run("doctor", home)["healthy"]

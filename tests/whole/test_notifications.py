@@ -17,10 +17,10 @@ from typing import Any
 
 from msgspec.msgpack import decode
 
+from fieldmouse.storage.changes_from_outcomes import changes_in, sealed_baseline
 from fieldmouse.storage.checkpoint import read_checkpoint, sealed_outcome_bytes
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.storage.log import read_records
-from fieldmouse.storage.page_changes import changes_in, sealed_baseline
 from fieldmouse.types.outcome import OutcomeRow
 from meadowland import running_meadow
 from notify.receivers import Inbox, answers, closes, webhook

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from fieldmouse.cli import main
-from fieldmouse.config.sections import RefreshRequest
+from fieldmouse.config.sections import RefreshRunMode
 from fieldmouse.errors import FieldmouseError
 from fieldmouse.testing.meadow.fetcher import MeadowFetcher
 from fieldmouse.testing.meadow.meadow import Meadow
@@ -28,12 +28,12 @@ MANNERS = {
     "frontier__sieve_run": 12,
     "frontier__record_decisions": "1MiB",
 }
-ONCE = RefreshRequest(once=True, hold_waiting=True, refresh_only=True)
+ONCE = RefreshRunMode(once=True, hold_waiting=True, refresh_only=True)
 TOUCHED = ("lock", "shard-*.lock", "*.lmdb-lock", ".tantivy-*.lock")
 """Files that a run without changes may touch."""
 
 
-def crawl(path: Path, order: RefreshRequest | None = None, **changes: object) -> Summary:
+def crawl(path: Path, order: RefreshRunMode | None = None, **changes: object) -> Summary:
     return bottled_crawl(
         path, lambda clock: MeadowFetcher(MEADOW, clock), MEADOW.seeds, order=order, **MANNERS, **changes
     )[0]

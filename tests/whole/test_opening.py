@@ -21,8 +21,8 @@ from fieldmouse.config.settings_file import Settings
 from fieldmouse.crawler.builder import build_crawl
 from fieldmouse.doctor.check.examine import check_crawl
 from fieldmouse.errors import CrawlDirError, DamagedFile
-from fieldmouse.frontier.state import frontier_state_of
-from fieldmouse.frontier.url_location import UrlPlace, locate_url
+from fieldmouse.frontier.durable_parts import frontier_state_of
+from fieldmouse.frontier.url_lookup import UrlPlace, locate_url
 from fieldmouse.storage.checkpoint import identity_in_journal, inspect_journal, read_checkpoint, sealed_counters
 from fieldmouse.storage.directory import CrawlDir, write_identity
 from fieldmouse.storage.log import frame_record

@@ -13,10 +13,10 @@ import pytest
 from fieldmouse.clock import Clock
 from fieldmouse.config.settings_file import Settings, render
 from fieldmouse.crawler.builder import OpenDurable, build_crawl
+from fieldmouse.doctor.check.check_result import CheckResult
 from fieldmouse.doctor.check.examine import check_crawl
-from fieldmouse.doctor.check.finding import Finding
 from fieldmouse.errors import DamagedFile
-from fieldmouse.storage.checkpoint import Checkpoint, Sealed, read_checkpoint, sealed_counters
+from fieldmouse.storage.checkpoint import Checkpoint, SealedPart, read_checkpoint, sealed_counters
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.storage.log import Log, read_records
 from fieldmouse.testing import virtual_time
@@ -61,18 +61,18 @@ class Ledger:
         self._log = Log(home / "toy.log", self.entry.length)
         self.told = ["open"]
 
-    def begin(self) -> None:
-        self._log.begin()
+    def roll_back_to_checkpoint(self) -> None:
+        self._log.roll_back_to_checkpoint()
         self.told.append("begin")
 
-    def seal(self) -> Sealed[Entry]:
+    def seal(self) -> SealedPart[Entry]:
         self.entry.seals += 1
         self._log.append(b"%d" % self.entry.seals)
         self.entry.length = self._log.flush()
         self.told.append("seal")
-        return Sealed(self.entry, (self._log.path,))
+        return SealedPart(self.entry, (self._log.path,))
 
-    def committed(self) -> None:
+    def on_checkpoint_committed(self) -> None:
         self.told.append("committed")
 
     def close(self) -> None:
@@ -120,7 +120,7 @@ def entry_of(path: Path) -> Entry:
     return entry
 
 
-def findings(path: Path) -> dict[str, Finding]:
+def findings(path: Path) -> dict[str, CheckResult]:
     return {finding.what: finding for finding in check_crawl(CrawlDir.open(path))}
 
 

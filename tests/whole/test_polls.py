@@ -12,12 +12,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from fieldmouse.api.crawl_plan import plan_to_resume
+from fieldmouse.api.crawl_preparation import plan_to_resume
 from fieldmouse.clock import Clock
 from fieldmouse.config.settings_file import Settings
 from fieldmouse.crawler.builder import build_crawl
 from fieldmouse.doctor.check.examine import check_crawl
-from fieldmouse.frontier.state import frontier_state_of
+from fieldmouse.frontier.durable_parts import frontier_state_of
 from fieldmouse.storage import outcome_log_reader
 from fieldmouse.storage.checkpoint import read_checkpoint, sealed_counters, sealed_outcome_bytes
 from fieldmouse.storage.directory import CrawlDir
@@ -79,7 +79,7 @@ def polled(path: Path, meadow: Meadow, fate: dict[str, int], links: list[Request
         home = CrawlDir.open(path)
         crew = build_crawl(home, settings, clock=clock, fetcher=web, lane=InlineWorker)
         try:
-            crew.crawler._frontier.poll(links)
+            crew.crawler._frontier.enqueue_polls(links)
             return await asyncio.wait_for(crew.crawler.crawl([]), 1e6)
         finally:
             await crew.close()

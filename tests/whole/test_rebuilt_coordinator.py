@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from fieldmouse.clock import Clock
-from fieldmouse.cluster.client import outbox
+from fieldmouse.cluster.client import coordinator_outbox
 from fieldmouse.cluster.coordinator import AgentId, CrawlRebuilder, CrawlSpec
 from fieldmouse.cluster.sharded.rebuild import ShardedRebuilder
 from fieldmouse.doctor.repair.rebuild_coordinator import (
@@ -109,7 +109,7 @@ def test_nothing_is_missing_after_the_coordinator_was_lost_and_rebuilt(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Agents keep recent reports for half a minute; here they must come from the archives.
-    monkeypatch.setattr(outbox, "KEEP_SENT_SECONDS", 0.0)
+    monkeypatch.setattr(coordinator_outbox, "KEEP_SENT_SECONDS", 0.0)
     meadow = Meadow(MeadowOptions(hosts=12, pages=200, seed=40 + seed, **VARIED))
     alone = pages_alone(tmp_path / "alone", meadow)
     known = {row.url: row for row in rows_of(tmp_path / "alone")}
@@ -175,7 +175,7 @@ def test_a_coordinator_restored_from_an_old_copy_stops_its_agents_and_is_rebuilt
     servers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A drained agent gets the same error when it returns. Of two servers one has an old copy."""
-    monkeypatch.setattr(outbox, "KEEP_SENT_SECONDS", 3.0)
+    monkeypatch.setattr(coordinator_outbox, "KEEP_SENT_SECONDS", 3.0)
     meadow = Meadow(MeadowOptions(hosts=12, pages=200, seed=44, **VARIED))
     alone = pages_alone(tmp_path / "alone", meadow)
 
@@ -258,7 +258,9 @@ def test_links_in_the_archive_of_a_finished_crawl_are_exactly_its_seen_urls(seed
     crawl = AgentDirectory(AgentId("a", 1), home, read_checkpoint(home))
     by_links = {link.url for links in crawl.archived_links() for link in links}
     by_robots_txt = {
-        link.url for host, _, rules in crawl.archived_robots_txt() for link in crawl.sitemap_requests(host, rules, 0.0)
+        link.url
+        for host, _, rules in crawl.archived_robots_txt()
+        for link in crawl.build_sitemap_requests(host, rules, 0.0)
     }
     rows = rows_of(tmp_path / "alone")
     assert {*meadow.seeds} | by_links | by_robots_txt == {row.url for row in rows}

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from pathlib import Path
 
-from fieldmouse.config.sections import RefreshRequest
+from fieldmouse.config.sections import RefreshRunMode
 from fieldmouse.doctor.check.examine import check_crawl
+from fieldmouse.formatting import format_time
+from fieldmouse.policy.retry import GIVEN_UP_REST
 from fieldmouse.reader.crawl_reader import CrawlReader
 from fieldmouse.storage.checkpoint import read_checkpoint, sealed_outcome_bytes
 from fieldmouse.storage.directory import CrawlDir
@@ -19,7 +23,7 @@ from .changing import HOST, ChangingSite, Shown, Versions
 from .virtual_time import bottled_crawl
 from .virtual_time import outcomes as rows_of
 
-ONCE = RefreshRequest(once=True, hold_waiting=True, refresh_only=True)
+ONCE = RefreshRunMode(once=True, hold_waiting=True, refresh_only=True)
 DAY = 86_400.0
 
 
@@ -29,7 +33,7 @@ def site(number: int = 12) -> Versions:
 
 
 def crawl(
-    path: Path, now: Versions, day: float = 0.0, order: RefreshRequest | None = None, **changes: object
+    path: Path, now: Versions, day: float = 0.0, order: RefreshRunMode | None = None, **changes: object
 ) -> Summary:
     wanted: dict[str, object] = {
         "storage__checkpoint": "5s",
@@ -100,7 +104,7 @@ def test_urls_waiting_before_a_refresh_stay_unless_requested(tmp_path: Path) -> 
     assert (after.exit, after.pages, after.waiting, after.lost) == (0, 11, 20, 0)
     assert "/new" in found(path)
     check_health(path)
-    all_of_it = crawl(path, now, 2, RefreshRequest(once=True, refresh_only=True))
+    all_of_it = crawl(path, now, 2, RefreshRunMode(once=True, refresh_only=True))
     assert (all_of_it.exit, all_of_it.pages, all_of_it.waiting) == (0, 31, 0)
     assert found(path) == sorted(now.pages)
     check_health(path)
@@ -141,6 +145,9 @@ def test_network_failures_do_not_change_the_stored_copy(tmp_path: Path) -> None:
         assert exported(path)[at] == before[at]
         assert (newest(path, at).kind, newest(path, at).news) == ("failed", ContentChange.NONE)
     check_health(path)
+    now.pages["/2"] = site().pages["/2"]
+    crawl(path, now, 2, ONCE)
+    assert f"unchanged at {format_time(newest(path, '/2').at)}" in CrawlReader(path).explain(f"{HOST}/2").says
 
 
 def test_newly_excluded_pages_leave_search_but_stay_in_the_archive(tmp_path: Path) -> None:
@@ -159,6 +166,9 @@ def test_newly_excluded_pages_leave_search_but_stay_in_the_archive(tmp_path: Pat
     back = crawl(path, now, 2, ONCE)
     assert (back.pages, back.refused, back.reasons) == (12, 0, {})
     assert found(path) == sorted(now.pages)
+    says = CrawlReader(path).explain(f"{HOST}/10").says
+    (excluded_at,) = (number for number, sentence in enumerate(says) if "excluded by robots.txt" in sentence)
+    assert says[excluded_at + 1] == f"unchanged at {format_time(newest(path, '/10').at)}, and in search again"
     check_health(path)
 
 
@@ -269,7 +279,7 @@ def test_a_budget_holds_over_any_period_and_spreads_polls_evenly(tmp_path: Path)
             path,
             now,
             1 + run,
-            RefreshRequest(hold_waiting=True, refresh_only=True),
+            RefreshRunMode(hold_waiting=True, refresh_only=True),
             refresh__budget="360/h",
             crawl__time="20m",
             storage__checkpoint="1m",
@@ -290,3 +300,41 @@ def test_a_crawl_with_refresh_on_polls_while_it_discovers_and_ends_by_a_limit(tm
     assert summary.refreshed is not None
     assert summary.refreshed.polls > 100
     check_health(path)
+
+
+def test_each_round_tries_hosts_that_were_given_up_again(tmp_path: Path) -> None:
+    path, now = tmp_path / "c", site()
+    crawl(path, now)
+    now.down_until = math.inf
+    failed = crawl(path, now, 1, ONCE)
+    assert failed.refreshed is not None
+    assert (failed.exit, failed.refreshed.polls, failed.refreshed.failed) == (1, 12, 12)
+    assert host_status(path) != ""
+    now.down_until = 0.0
+    after = crawl(path, now, 2, ONCE)
+    assert after.refreshed is not None
+    assert (after.exit, after.refreshed.polls, after.refreshed.unchanged) == (0, 12, 12)
+    assert host_status(path) == ""
+    check_health(path)
+
+
+def test_a_long_refresh_polls_a_host_that_was_given_up_again_after_an_hour(tmp_path: Path) -> None:
+    path, now = tmp_path / "c", site()
+    crawl(path, now)
+    now.down_until = virtual_time.EPOCH + DAY + 6 * 3600.0
+    long = RefreshRunMode(hold_waiting=True, refresh_only=True)
+    after = crawl(path, now, 1, long, refresh__budget="360/h", crawl__time="12h", storage__checkpoint="1m")
+    asked = sorted(at for at, _, _ in now.asked if at >= virtual_time.EPOCH + DAY)
+    given_up = [later - first for first, later in itertools.pairwise(asked) if later - first > 1800.0]
+    assert given_up, "it is asked rarely while it fails"
+    assert all(gap >= GIVEN_UP_REST for gap in given_up)
+    assert after.refreshed is not None
+    assert after.refreshed.unchanged > 12
+    assert host_status(path) == ""
+    check_health(path)
+
+
+def host_status(path: Path) -> str:
+    found = CrawlReader(path).explain(f"{HOST}/1").host
+    assert found is not None
+    return found.verdict

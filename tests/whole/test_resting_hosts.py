@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fieldmouse.clock import Clock
-from fieldmouse.config.sections import RefreshRequest
+from fieldmouse.config.sections import RefreshRunMode
 from fieldmouse.doctor.check.examine import check_crawl
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.testing import virtual_time
@@ -21,7 +21,7 @@ from .changing import ChangingSite, Shown, Versions
 from .virtual_time import bottled_crawl
 from .virtual_time import outcomes as rows_of
 
-ONCE = RefreshRequest(once=True, hold_waiting=True, refresh_only=True)
+ONCE = RefreshRunMode(once=True, hold_waiting=True, refresh_only=True)
 HOUR = 3600.0
 WELL, ILL = "http://well.example", "http://ill.example"
 BUSY = Shown(status=503)
@@ -49,7 +49,7 @@ def sites(pages: int = 12) -> dict[str, Versions]:
 
 
 def visit(
-    path: Path, web: dict[str, Versions], at: float, order: RefreshRequest | None = None, **changes: object
+    path: Path, web: dict[str, Versions], at: float, order: RefreshRunMode | None = None, **changes: object
 ) -> Summary:
     wanted: dict[str, object] = {
         "storage__checkpoint": "5s",

@@ -18,9 +18,9 @@ import pytest
 from fieldmouse.clock import Clock
 from fieldmouse.crawler.retry_failed import RetryCounts
 from fieldmouse.doctor.check.examine import check_crawl
-from fieldmouse.frontier.state import frontier_state_of
+from fieldmouse.frontier.durable_parts import frontier_state_of
 from fieldmouse.storage.checkpoint import read_checkpoint, sealed_counters, sealed_outcome_bytes
-from fieldmouse.storage.checkpoint_journal import CheckpointJournal
+from fieldmouse.storage.checkpoint_log import CheckpointJournal
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.storage.log import Log
 from fieldmouse.storage.outcome_log_reader import rows_of

@@ -15,11 +15,11 @@ from doctor.damaging import DAMAGES, is_healthy, troubles
 from fieldmouse.clock import Clock
 from fieldmouse.cluster.coordinator import CrawlSpec
 from fieldmouse.config.settings_file import Settings, render
-from fieldmouse.crawler.builder import CrawlParts, build_crawl
-from fieldmouse.crawler.cluster import JoinRequest
+from fieldmouse.crawler.builder import BuiltCrawl, build_crawl
+from fieldmouse.crawler.cluster_agent import JoinRequest
 from fieldmouse.errors import DamagedFile
 from fieldmouse.http.dns import DnsAnswer
-from fieldmouse.policy.scope import ScopeState
+from fieldmouse.policy.scope import SavedScope
 from fieldmouse.reader.explain import explain
 from fieldmouse.storage.checkpoint import read_checkpoint, sealed_scope
 from fieldmouse.storage.directory import CrawlDir
@@ -194,12 +194,12 @@ def test_links_read_before_the_redirect_was_known_are_followed(tmp_path: Path, a
     assert (state.joined, state.open) == (("https://www.b.test/",), False)
 
 
-def scope_state(path: Path) -> ScopeState:
+def scope_state(path: Path) -> SavedScope:
     return sealed_scope(read_checkpoint(CrawlDir.open(path)))
 
 
 @given(st.lists(st.floats(0.5, 30.0), min_size=1, max_size=4))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=8, deadline=None)
 def test_a_resumed_crawl_has_the_same_scope_after_a_kill(
     tmp_path_factory: pytest.TempPathFactory, kills: list[float]
 ) -> None:
@@ -274,7 +274,7 @@ def test_any_agent_of_a_cluster_crawls_the_redirect_target_of_a_seed(tmp_path: P
         await MemoryCoordinator(server).create_crawl(CrawlSpec(4711, render(asked), (SEED,)))
         crews, lives = [], []
 
-        def start(name: str) -> CrawlParts:
+        def start(name: str) -> BuiltCrawl:
             home = CrawlDir.create(tmp_path / name, shards=1, settings=render(asked).encode(), key_seed=4711)
             return build_crawl(
                 home,

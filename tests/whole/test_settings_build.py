@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from fieldmouse.api.crawl_plan import check_settings
+from fieldmouse.api.crawl_preparation import check_settings
 from fieldmouse.config import settings_file
 from fieldmouse.config.settings_file import Settings, keys_of, parse, render
 from fieldmouse.crawler.builder import build_crawl

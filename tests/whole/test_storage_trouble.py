@@ -102,7 +102,7 @@ def test_a_refresh_ended_by_the_disk_resumes_as_a_refresh(meadow: RunningMeadow,
     run("crawl", home, "--seed", meadow.seeds[0], *MANNERS, "--pages", 30, expect=3)
     room = (home / "outcomes.log").stat().st_size + 10
     code, told, _ = crawl(meadow, home, room=room, again=("refresh", "--once"))
-    assert (code, told["hint"].rpartition(": ")[2]) == (1, f"then continue with `fieldmouse refresh {home}`")
+    assert (code, told["hint"].rpartition(": ")[2]) == (1, f"then continue with `fieldmouse refresh {home} --once`")
     code, summary, _ = crawl(meadow, home, again=("refresh", "--once"))
     assert (code, summary["lost"], summary["refreshed"]["polls"] >= 30) == (0, 0, True)
 

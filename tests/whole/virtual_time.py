@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TypeVar
 
 from fieldmouse.clock import Clock
-from fieldmouse.config.sections import RefreshRequest
+from fieldmouse.config.sections import RefreshRunMode
 from fieldmouse.config.settings_file import Settings, render
 from fieldmouse.crawler.builder import build_crawl
 from fieldmouse.crawler.retry_failed import RetryCounts, RetryFailed
 from fieldmouse.http.client import Fetcher
-from fieldmouse.http.dns import DnsClient
+from fieldmouse.http.dns import DnsBackend
 from fieldmouse.storage.checkpoint import read_checkpoint, sealed_outcome_bytes
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.storage.outcome_log_reader import outcome_rows
@@ -37,9 +37,9 @@ def bottled_crawl(
     *,
     epoch: float = virtual_time.EPOCH,
     lane: type[InlineWorker] = InlineWorker,
-    dns: Callable[[Clock], DnsClient] | None = None,
+    dns: Callable[[Clock], DnsBackend] | None = None,
     on_retried: Callable[[RetryCounts], None] | None = None,
-    order: RefreshRequest | None = None,
+    order: RefreshRunMode | None = None,
     **changes: object,
 ) -> tuple[Summary, F]:
     """Crawl from `seeds`, or resume the crawl in `path`; settings as `section__key=value`."""
@@ -56,9 +56,9 @@ def bottled_kill(
     after: float,
     epoch: float = virtual_time.EPOCH,
     lane: type[InlineWorker] = InlineWorker,
-    dns: Callable[[Clock], DnsClient] | None = None,
+    dns: Callable[[Clock], DnsBackend] | None = None,
     on_retried: Callable[[RetryCounts], None] | None = None,
-    order: RefreshRequest | None = None,
+    order: RefreshRunMode | None = None,
     **changes: object,
 ) -> tuple[Summary | None, F]:
     """As `bottled_crawl`, but everything stops dead `after` that number of seconds, unless done before.
@@ -75,15 +75,16 @@ def _live(
     epoch: float,
     lane: type[InlineWorker],
     after: float | None,
-    dns: Callable[[Clock], DnsClient] | None,
+    dns: Callable[[Clock], DnsBackend] | None,
     on_retried: Callable[[RetryCounts], None] | None,
-    order: RefreshRequest | None,
+    order: RefreshRunMode | None,
     changes: dict[str, object],
 ) -> tuple[Summary | None, F]:
     dotted = {name.replace("__", "."): value for name, value in changes.items()}
     settings = Settings().override({"crawl.seeds": list(seeds), **CALM, **dotted})
-    gc.collect()  # drops the index writer of a crawl that was killed here, whose threads still write files
     resumed = (path / "crawl.json").exists()
+    if resumed:
+        gc.collect()  # drops the index writer of a crawl that was killed here, whose threads still write files
     home = CrawlDir.open(path) if resumed else CrawlDir.create(path, shards=1, settings=render(settings).encode())
 
     async def life(clock: Clock) -> tuple[Summary | None, F]:

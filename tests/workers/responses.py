@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from fieldmouse.config.factories import WorkerConfig
+from fieldmouse.config.rules_from_settings import PageProcessingConfig
 from fieldmouse.policy.scope import Scope
 from fieldmouse.types.outcome import Page, Response
 from fieldmouse.types.request import Request, RequestKind
 from fieldmouse.url import Url
 
 NOW = 1_800_000_000.0
-CONFIG = WorkerConfig(user_agent="fieldmouse/test", key_seed=7, scope=Scope())
+CONFIG = PageProcessingConfig(user_agent="fieldmouse/test", key_seed=7, scope=Scope())
 
 
 def response(

@@ -13,7 +13,7 @@ from fieldmouse.plugins.runner import PluginConfig
 from fieldmouse.storage.checkpoint import ShardState
 from fieldmouse.types.outcome import OutcomeRow
 from fieldmouse.types.request import RequestKind
-from fieldmouse.workers.shard import ShardWriter
+from fieldmouse.workers.shard_writer import LockedShard, ShardWriter
 from workers.responses import CONFIG, page
 
 HTML = b"<title>Voles</title><p>voles <a href=/more>more</a> <a href=//else.example/>else</a> <b class=x>y</b>"
@@ -22,7 +22,7 @@ HTML = b"<title>Voles</title><p>voles <a href=/more>more</a> <a href=//else.exam
 def taken(directory: Path, plugin: str, *bodies: bytes, patience: float = 5.0, **more: str) -> list[OutcomeRow]:
     """The outcomes of pages with these bodies, after a checkpoint."""
     names = PluginConfig(extract=f"hostile_mice:{plugin}" if plugin else "", patience=patience)
-    shard = ShardWriter(directory, 0, msgspec.structs.replace(CONFIG, plugins=names), ShardState())
+    shard = ShardWriter(LockedShard(directory, 0, msgspec.structs.replace(CONFIG, plugins=names), ShardState()))
     try:
         answers = [
             shard.process_outcome(number, page(f"http://example.org/{number}", body, **more))  # type: ignore[arg-type]
@@ -102,7 +102,7 @@ def test_plugin_that_modifies_its_page_has_no_side_effects(tmp_path: Path) -> No
 @pytest.mark.parametrize("kind", [RequestKind.SITEMAP, RequestKind.FEED])
 def test_extract_is_called_for_sitemaps_and_feeds(tmp_path: Path, kind: RequestKind) -> None:
     names = PluginConfig(extract="hostile_mice:titles")
-    shard = ShardWriter(tmp_path, 0, msgspec.structs.replace(CONFIG, plugins=names), ShardState())
+    shard = ShardWriter(LockedShard(tmp_path, 0, msgspec.structs.replace(CONFIG, plugins=names), ShardState()))
     answer = shard.process_outcome(
         1, page("http://example.org/s", b"<urlset></urlset>", kind=kind, mime="application/xml")
     )

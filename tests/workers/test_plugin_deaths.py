@@ -44,7 +44,7 @@ def crawled(folder: Path, plugin: str, deadly: set[int], patience: float = 0.2) 
             missing -= desk.settled.keys()
             if not missing:
                 break
-        await indexer.merge_indexes()
+        await indexer.merge_indexes_and_cdxj_logs()
         await indexer.close()
 
     asyncio.run(life())
@@ -90,7 +90,7 @@ def test_external_kill_is_not_blamed_on_the_plug_in() -> None:
     assert deaths.record_death("http://a/", -signal.SIGKILL, True) is None
     assert deaths.should_skip_plugins("http://a/")
     assert not deaths.should_skip_plugins("http://b/")
-    assert not deaths.should_give_up("http://a/")
+    assert not deaths.should_give_up_page("http://a/")
 
 
 def test_missing_plug_in_on_resume_is_reported(tmp_path: Path) -> None:

@@ -15,11 +15,11 @@ from warcio.archiveiterator import ArchiveIterator
 
 from archive.test_warc_writer import passes
 from fieldmouse.archive.warc_writer import parse_cdxj_line
-from fieldmouse.config.factories import WorkerConfig
+from fieldmouse.config.rules_from_settings import PageProcessingConfig
 from fieldmouse.errors import FieldmouseError
 from fieldmouse.search.search import search_crawl
 from fieldmouse.storage.checkpoint import ShardState
-from fieldmouse.types.outcome import IndexResult, OutcomeRow, Page
+from fieldmouse.types.outcome import OutcomeRow, Page, WorkerResult
 from fieldmouse.types.reason import OutcomeReason
 from fieldmouse.types.request import RequestKind
 from fieldmouse.url import host_of
@@ -30,11 +30,11 @@ from workers.responses import CONFIG, page, story
 class Desk:
     """Stand-in for the crawler: records results, sends lost pages again, commits at checkpoints."""
 
-    def __init__(self, folder: Path, config: WorkerConfig = CONFIG, shards: int = 2):
+    def __init__(self, folder: Path, config: PageProcessingConfig = CONFIG, shards: int = 2):
         self.folder, self.config, self.shards = folder, config, shards
         self.states: list[ShardState] | None = None  # content of the journal
-        self.known: dict[int, IndexResult] = {}
-        self.answers: dict[int, IndexResult] = {}  # the newest result of each page
+        self.known: dict[int, WorkerResult] = {}
+        self.answers: dict[int, WorkerResult] = {}  # the newest result of each page
         self.settled: dict[int, OutcomeRow] = {}
         self.lost: list[int] = []
         self.out: set[int] = set()  # sent, and neither committed nor lost
@@ -53,7 +53,7 @@ class Desk:
         )
         return self.indexer
 
-    def on_parsed(self, parsed: Sequence[IndexResult]) -> None:
+    def on_parsed(self, parsed: Sequence[WorkerResult]) -> None:
         for one in parsed:
             if one.number:
                 assert one.number not in self.known
@@ -119,7 +119,7 @@ def test_sent_pages_become_searchable(tmp_path: Path) -> None:
         await desk.checkpoint()
         assert indexer.outstanding_pages == 0
         assert indexer.peak_rss > 1 << 20
-        await indexer.merge_indexes()
+        await indexer.merge_indexes_and_cdxj_logs()
         await indexer.close()
         return desk
 
@@ -180,7 +180,7 @@ def test_random_kills_lose_and_duplicate_nothing(tmp_path: Path, seed: int) -> N
             else:
                 await desk.checkpoint()
             waiting = [n for n in everything if n not in desk.settled]
-        await indexer.merge_indexes()
+        await indexer.merge_indexes_and_cdxj_logs()
         await indexer.close()
         assert kills
         return desk

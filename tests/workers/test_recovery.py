@@ -15,11 +15,11 @@ import tantivy
 
 from archive.test_warc_writer import passes
 from fieldmouse.archive import warc_writer
-from fieldmouse.config.factories import WorkerConfig
+from fieldmouse.config.rules_from_settings import PageProcessingConfig
 from fieldmouse.errors import DamagedFile, FieldmouseError
 from fieldmouse.search.index import document_schema
 from fieldmouse.storage.checkpoint import ShardState
-from fieldmouse.workers.shard import CheckedShard, ShardWriter
+from fieldmouse.workers.shard_writer import LockedShard, ShardWriter
 from search.searchable import searchable_urls
 from workers.responses import CONFIG, page, story
 
@@ -27,9 +27,9 @@ SMALL = msgspec.structs.replace(CONFIG, generation=4_000, warc_size=3_000)
 """New generations and WARC files every few pages."""
 
 
-def fill(folder: Path, batches: int, config: WorkerConfig = CONFIG, *, torn: bool = False) -> list[ShardState]:
+def fill(folder: Path, batches: int, config: PageProcessingConfig = CONFIG, *, torn: bool = False) -> list[ShardState]:
     """Fill a shard with batches of five pages, all committed; return the states, the empty one first."""
-    shard = ShardWriter(folder, 0, config, ShardState())
+    shard = ShardWriter(LockedShard(folder, 0, config, ShardState()))
     states = [ShardState()]
     for batch in range(1, batches + 1):
         for number in range(5):
@@ -54,9 +54,9 @@ def names_in(folder: Path) -> set[str]:
     return {str(path.relative_to(folder)) for path in folder.rglob("*")}
 
 
-def go_on(folder: Path, state: ShardState, config: WorkerConfig = CONFIG) -> None:
+def go_on(folder: Path, state: ShardState, config: PageProcessingConfig = CONFIG) -> None:
     """Open at `state`, store one more batch, and check everything."""
-    shard = ShardWriter(folder, 0, config, state)
+    shard = ShardWriter(LockedShard(folder, 0, config, state))
     assert sorted(searchable_urls(folder)) == urls(state.batch)
     for number in range(5):
         shard.process_outcome(1, page(f"http://example.org/{state.batch + 1}/{number}", story(1000 + number)))
@@ -217,9 +217,9 @@ def test_opening_changes_nothing(tmp_path: Path) -> None:
         }
 
     before = look()
-    opened = CheckedShard(tmp_path, 0, SMALL, states[3])
+    opened = LockedShard(tmp_path, 0, SMALL, states[3])
     assert look() == before
-    opened.begin().close()
+    ShardWriter(opened).close()
     assert look() != before
 
 
@@ -246,7 +246,7 @@ def test_unrestorable_shard_is_refused_by_name_and_unchanged(tmp_path: Path, gon
             path.write_bytes(path.read_bytes()[:8192])
     before = names_in(tmp_path)
     with pytest.raises(DamagedFile, match=path.name):
-        CheckedShard(tmp_path, 0, SMALL, last)
+        LockedShard(tmp_path, 0, SMALL, last)
     assert names_in(tmp_path) == before
 
 
@@ -262,7 +262,7 @@ def test_invalid_digest_store_is_refused_unless_it_was_empty(tmp_path: Path, jun
     (tmp_path / "archive" / "digests.lmdb").write_bytes(junk)
     if junk:
         with pytest.raises(FieldmouseError, match=r"digests\.lmdb"):
-            CheckedShard(tmp_path, 0, CONFIG, states[-1])
+            LockedShard(tmp_path, 0, CONFIG, states[-1])
     else:
         go_on(tmp_path, states[-1])
 

@@ -12,19 +12,19 @@ import msgspec
 import pytest
 import zstandard
 
-from fieldmouse.config.factories import WorkerConfig
+from fieldmouse.config.rules_from_settings import PageProcessingConfig
 from fieldmouse.reader import explain
 from fieldmouse.search.search import search_crawl
 from fieldmouse.storage.checkpoint import ShardState
-from fieldmouse.types.outcome import Failed, IndexResult, Moved, OutcomeRow, Unchanged
+from fieldmouse.types.outcome import Failed, Moved, OutcomeRow, Unchanged, WorkerResult
 from fieldmouse.types.reason import OutcomeReason
-from fieldmouse.types.request import EnteredBy, Request, RequestKind
+from fieldmouse.types.request import FrontierEntryOrigin, Request, RequestKind
 from fieldmouse.url import Url
-from fieldmouse.workers.shard import ShardWriter
+from fieldmouse.workers.shard_writer import LockedShard, ShardWriter
 from workers.responses import CONFIG, NOW, page, response, story
 
 
-def row(parsed: IndexResult) -> OutcomeRow:
+def row(parsed: WorkerResult) -> OutcomeRow:
     told = msgspec.msgpack.decode(parsed.row, type=OutcomeRow)
     assert (told.kind, told.reason, told.size) == (parsed.kind, parsed.reason, parsed.size)
     return told
@@ -32,7 +32,7 @@ def row(parsed: IndexResult) -> OutcomeRow:
 
 @pytest.fixture
 def shard(tmp_path: Path):  # type: ignore[no-untyped-def]
-    made = ShardWriter(tmp_path, 0, CONFIG, ShardState())
+    made = ShardWriter(LockedShard(tmp_path, 0, CONFIG, ShardState()))
     yield made
     made.close()
 
@@ -231,8 +231,8 @@ def test_shard_is_restored_to_the_given_state(tmp_path: Path) -> None:
     def urls() -> set[str]:
         return {hit.url for hit in search_crawl(tmp_path, "story", limit=100)}
 
-    config: WorkerConfig = msgspec.structs.replace(CONFIG, generation=2000)
-    shard = ShardWriter(tmp_path, 0, config, ShardState())
+    config: PageProcessingConfig = msgspec.structs.replace(CONFIG, generation=2000)
+    shard = ShardWriter(LockedShard(tmp_path, 0, config, ShardState()))
     counted = set()
     states = [ShardState()]
     for batch in range(1, 6):
@@ -247,7 +247,7 @@ def test_shard_is_restored_to_the_given_state(tmp_path: Path) -> None:
     shard.process_outcome(1, page("http://example.org/torn", story(99)))
     shard.close()
     del shard
-    again = ShardWriter(tmp_path, 0, config, states[3])
+    again = ShardWriter(LockedShard(tmp_path, 0, config, states[3]))
     again.prepare_commit()
     assert urls() == counted
     parsed = again.process_outcome(1, page("http://example.org/4/0", story(40)))
@@ -262,7 +262,7 @@ def test_refetched_page_replaces_its_older_version(shard: ShardWriter, tmp_path:
     shard.prepare_commit()
     fresh = page("http://example.org/", b"newer words")
     shard.process_outcome(
-        2, msgspec.structs.replace(fresh, link=msgspec.structs.replace(fresh.link, door=EnteredBy.POLLED))
+        2, msgspec.structs.replace(fresh, link=msgspec.structs.replace(fresh.link, door=FrontierEntryOrigin.POLLED))
     )
     shard.prepare_commit()
     assert search_crawl(tmp_path, "older") == []

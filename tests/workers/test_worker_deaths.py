@@ -13,7 +13,7 @@ import pytest
 
 from fieldmouse.errors import FieldmouseError
 from fieldmouse.policy.scope import Scope
-from fieldmouse.types.outcome import IndexResult
+from fieldmouse.types.outcome import WorkerResult
 from fieldmouse.types.request import RequestKind
 from fieldmouse.url import Url
 from fieldmouse.workers.pool import WorkerPool
@@ -61,7 +61,7 @@ def test_pages_sent_while_all_workers_are_dead_are_lost_and_stored_later(tmp_pat
         for number in list(desk.lost):
             await desk.send(number, answer(number))
         await desk.checkpoint()
-        await indexer.merge_indexes()
+        await indexer.merge_indexes_and_cdxj_logs()
         await indexer.close()
         return desk
 
@@ -92,7 +92,7 @@ def test_robots_txt_is_archived_though_its_worker_dies(tmp_path: Path) -> None:
         kill_all(indexer)
         await desk.checkpoint()
         await desk.checkpoint()
-        await indexer.merge_indexes()
+        await indexer.merge_indexes_and_cdxj_logs()
         await indexer.close()
 
     asyncio.run(crawl())
@@ -176,18 +176,18 @@ def test_page_is_blamed_for_crashes_but_not_for_disk_errors(tmp_path: Path) -> N
     deaths = WorkerDeaths(tmp_path, 0)
     for _ in range(MAX_KILLS):
         assert deaths.record_death("http://a.example.org/", -signal.SIGBUS) is not None
-    assert not deaths.should_give_up("http://a.example.org/")
+    assert not deaths.should_give_up_page("http://a.example.org/")
     for _ in range(2):
         assert deaths.record_death("http://a.example.org/", -signal.SIGSEGV) is None
-    assert deaths.should_give_up("http://a.example.org/")
-    assert not deaths.should_give_up("http://b.example.org/")
+    assert deaths.should_give_up_page("http://a.example.org/")
+    assert not deaths.should_give_up_page("http://b.example.org/")
 
 
 def test_pages_of_a_dead_worker_are_reported_once() -> None:
     holdings = PagesInWorker()
     for number in range(1, 7):
         holdings.add_sent(number, answer(number))
-    holdings.add_parsed([IndexResult(n, 0, batch, "page", b"") for n, batch in ((1, 1), (2, 2), (3, 2))])
+    holdings.add_parsed([WorkerResult(n, 0, batch, "page", b"") for n, batch in ((1, 1), (2, 2), (3, 2))])
     lost, owed = holdings.take_lost(reach=1, in_hand=4)
     assert sorted(lost) == [2, 3, 4, 5, 6]
     assert owed == []

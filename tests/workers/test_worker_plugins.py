@@ -11,10 +11,10 @@ from fieldmouse.parse.content import READERS, load_readers
 from fieldmouse.plugins.runner import CallObserver, PluginConfig
 from fieldmouse.search.search import search_crawl
 from fieldmouse.storage.checkpoint import ShardState
-from fieldmouse.types.outcome import IndexResult, Moved, OutcomeRow, Page
+from fieldmouse.types.outcome import Moved, OutcomeRow, Page, WorkerResult
 from fieldmouse.types.request import Request, RequestKind
 from fieldmouse.url import Url
-from fieldmouse.workers.shard import ShardWriter
+from fieldmouse.workers.shard_writer import LockedShard, ShardWriter
 from workers.responses import CONFIG, page, response
 
 NOTE = b"Field notes\n/burrow http://else.example/\nThe vole of the meadow sleeps"
@@ -22,11 +22,11 @@ NOTE = b"Field notes\n/burrow http://else.example/\nThe vole of the meadow sleep
 
 def taken(
     directory: Path, answer: Page | Moved, *, bare: bool = False, **names: object
-) -> tuple[IndexResult, OutcomeRow]:
+) -> tuple[WorkerResult, OutcomeRow]:
     """The result of a shard with these plug-ins for a response, after a checkpoint."""
     own = {"patience": 0.2, **names}
     config = msgspec.structs.replace(CONFIG, plugins=PluginConfig(**own))  # type: ignore[arg-type]
-    shard = ShardWriter(directory, 0, config, ShardState())
+    shard = ShardWriter(LockedShard(directory, 0, config, ShardState()))
     try:
         parsed = shard.process_outcome(1, answer, bare=bare)
         shard.prepare_commit()

@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from fieldmouse.api.crawl_plan import CrawlPlan, run_plan
+from fieldmouse.api.crawl_preparation import CrawlPlan, run_plan
 from fieldmouse.errors import FieldmouseError
-from fieldmouse.storage.checkpoint import Checkpoint, Sealed
+from fieldmouse.storage.checkpoint import Checkpoint, SealedPart
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.types.stats import Summary
 
@@ -64,7 +64,7 @@ class DeliveryProgress:
         """Advance to `position`: the page that ends there was delivered, or there is no page before it."""
         self.log_position = max(self.log_position, position)
 
-    def add_listener(self, listener: Callable[[], None]) -> None:
+    def add_checkpoint_listener(self, listener: Callable[[], None]) -> None:
         """Call `listener` in the crawl's thread at each checkpoint and at the end."""
         self._listeners.append(listener)
 
@@ -92,11 +92,11 @@ class DeliveryProgress:
 
     # -- for the crawl: the page consumer of `crawler/run.py`
 
-    def is_behind(self) -> bool:
+    def is_too_far_behind(self) -> bool:
         """Whether the crawl should wait for the loop."""
-        return not self.is_finished() and self.log_position < self._log_length_before - MAX_LAG
+        return not self.allows_run_to_end() and self.log_position < self._log_length_before - MAX_LAG
 
-    def is_finished(self) -> bool:
+    def allows_run_to_end(self) -> bool:
         """Whether the loop has taken all pages, or was left."""
         return self.is_abandoned or self._is_drained
 
@@ -137,14 +137,14 @@ class DeliveryCheckpointPart:
         self._stream, self._outcomes = stream, home / "outcomes.log"
         self._end = 0
 
-    def begin(self) -> None:
+    def roll_back_to_checkpoint(self) -> None:
         self._stream.advance_position(self._state.reach)
 
-    def seal(self) -> Sealed[DeliveryOffset]:
+    def seal(self) -> SealedPart[DeliveryOffset]:
         self._end = self._outcomes.stat().st_size  # the outcome log was sealed before
-        return Sealed(DeliveryOffset(self._stream.log_position))
+        return SealedPart(DeliveryOffset(self._stream.log_position))
 
-    def committed(self) -> None:
+    def on_checkpoint_committed(self) -> None:
         self._stream.announce_checkpoint(self._end)
 
     def close(self) -> None:
@@ -209,7 +209,7 @@ class BackgroundRun:
     async def wait_until_ended_async(self) -> None:
         """The same, without blocking the running event loop."""
         over = asyncio.Event()
-        self._stream.add_listener(call_in_loop(asyncio.get_running_loop(), over.set))
+        self._stream.add_checkpoint_listener(call_in_loop(asyncio.get_running_loop(), over.set))
         while self.running:
             over.clear()
             if self.running:
@@ -224,7 +224,7 @@ class BackgroundRun:
             self._stop_requested = True
             self._interrupt()
 
-    def _on_open(self, life: CrawlRun) -> None:
+    def _forward_stop_requests(self, life: CrawlRun) -> None:
         with self._stopping:
             self._interrupt = call_in_loop(asyncio.get_running_loop(), life.interrupt)
             if self._stop_requested:
@@ -234,7 +234,11 @@ class BackgroundRun:
         try:
             delivery = partial(DeliveryCheckpointPart, stream=self._stream)
             self._summary = run_plan(
-                self._plan, runner=_in_new_loop, on_open=self._on_open, audience=self._stream, parts=[delivery]
+                self._plan,
+                runner=_in_new_loop,
+                on_open=self._forward_stop_requests,
+                audience=self._stream,
+                parts=[delivery],
             )
         except BaseException as mistake:  # raised again in the consumer's thread
             self.exception = mistake

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import msgspec
 
-from fieldmouse.cluster.client.placement import status_or_default
+from fieldmouse.cluster.client.host_placement import status_or_default
 from fieldmouse.cluster.client.session import list_crawls_on, open_coordinator, open_rebuilder, read_crawl_spec
 from fieldmouse.cluster.coordinator import Coordinator, CrawlTotals, ListedAgent
 from fieldmouse.errors import CoordinatorError, UsageError
@@ -57,7 +57,7 @@ def cluster_status(coordinators: Sequence[str], crawl: str) -> ClusterStatus:
     async def read(coordinator: Coordinator) -> ClusterStatus:
         totals, agents = await coordinator.totals(), await coordinator.list_agents()
         left = [_agent_summary(listed, left=True) for listed in await coordinator.list_departed_agents()]
-        stranded = await coordinator.unqueued_hosts()
+        stranded = await coordinator.stranded_hosts()
         return ClusterStatus(
             crawl=crawl,
             seen=totals.seen,
@@ -143,12 +143,12 @@ def _unknown_agent_error(agent: str) -> UsageError:
 
 
 def _agent_summary(listed: ListedAgent, *, left: bool = False) -> AgentSummary:
-    advert = status_or_default(listed)
+    agent_status = status_or_default(listed)
     state = "left" if left else "gone" if not listed.alive else "draining" if listed.draining else "alive"
-    robots = advert.robots if listed.alive else 0
-    load = robots, round(advert.backlog, 3), round(advert.price, 3), round(listed.heartbeat_age, 1)
-    place = advert.machine, advert.directory, advert.polls
-    return AgentSummary(listed.agent, state, listed.host_count, advert.pages, *load, *place)
+    robots = agent_status.robots if listed.alive else 0
+    load = robots, round(agent_status.backlog, 3), round(agent_status.price, 3), round(listed.heartbeat_age, 1)
+    place = agent_status.machine, agent_status.directory, agent_status.polls
+    return AgentSummary(listed.agent, state, listed.host_count, agent_status.pages, *load, *place)
 
 
 def _with_coordinator(coordinators: Sequence[str], crawl: str, act: Callable[[Coordinator], Awaitable[T]]) -> T:

@@ -9,9 +9,9 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, overload
 
-from fieldmouse.api import crawl_plan
+from fieldmouse.api import crawl_preparation
 from fieldmouse.api.background_run import BackgroundRun
-from fieldmouse.api.crawl_plan import CrawlPlan, plan
+from fieldmouse.api.crawl_preparation import CrawlPlan, plan
 from fieldmouse.config.old_spellings import accept_old_arguments
 from fieldmouse.errors import FieldmouseError, UsageError
 from fieldmouse.types.stats import Summary
@@ -97,7 +97,7 @@ class Crawl:
 
         Invalid arguments raise `FieldmouseError` here, before anything is created on disk.
         """
-        given = crawl_plan.crawl_directory(directory)
+        given = crawl_preparation.crawl_directory(directory)
         self._words: dict[str, object] = {"pages": pages, "time": time, "depth": depth, "contact": contact}
         self._words |= {"delay": delay, "scope": scope, "follow_seed_redirects": follow_seed_redirects}
         self._words |= {"policy": policy, "concurrency": concurrency, "control": control, "sign": sign}

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from fieldmouse.api.background_run import BackgroundRun, DeliveryProgress, call_in_loop
-from fieldmouse.api.crawl_plan import CrawlPlan
+from fieldmouse.api.crawl_preparation import CrawlPlan
 from fieldmouse.reader.crawl_reader import CrawlReader
 from fieldmouse.reader.page import StoredPage
 
@@ -73,7 +73,7 @@ def _pages_now(directory: Path, stream: DeliveryProgress) -> Iterator[tuple[Stor
     Not a method: the iterator must not keep an abandoned loop alive.
     """
     end = stream.log_length
-    yield from CrawlReader(directory).pages_from(stream.log_position)
+    yield from CrawlReader(directory).pages_from_offset(stream.log_position)
     yield None, end
 
 
@@ -115,7 +115,7 @@ class AsyncPageIterator(BasePageIterator):
     def __init__(self, plan: CrawlPlan):
         super().__init__(plan)
         self._news = asyncio.Event()
-        self._stream.add_listener(call_in_loop(asyncio.get_running_loop(), self._news.set))
+        self._stream.add_checkpoint_listener(call_in_loop(asyncio.get_running_loop(), self._news.set))
 
     def __aiter__(self) -> AsyncPageIterator:
         return self

@@ -8,9 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from fieldmouse.api.background_run import BackgroundRun
-from fieldmouse.api.crawl_plan import CrawlPlan, plan_to_resume
+from fieldmouse.api.crawl_preparation import CrawlPlan, plan_to_resume
 from fieldmouse.config.old_spellings import accept_old_arguments
-from fieldmouse.config.sections import RefreshRequest
+from fieldmouse.config.sections import RefreshRunMode
 from fieldmouse.errors import UsageError, shell_quoted
 from fieldmouse.storage.checkpoint import read_checkpoint, sealed_counters
 from fieldmouse.storage.directory import CrawlDir
@@ -39,7 +39,7 @@ def plan_to_refresh(
         )
     words = {**words, "pages": 0, "time": words["time"] if timed else "0s"}
     plan = plan_to_resume(directory, words, changes)
-    return replace(plan, refresh_order=RefreshRequest(once, hold_waiting=not rest, refresh_only=True))
+    return replace(plan, refresh_order=RefreshRunMode(once, hold_waiting=not rest, refresh_only=True))
 
 
 @accept_old_arguments

@@ -24,7 +24,7 @@ _MAGIC, _VERSION, _NONE = 0xBEEFC0DE, 1, (1 << 64) - 1
 _BRANCH, _LEAF, _OVERFLOW, _ELSEWHERE = 1, 2, 4, 1
 
 
-class _Tree(Record, frozen=True):
+class _TreeHeader(Record, frozen=True):
     depth: int
     overflow: int  # pages of values that are too large for a node
     root: int
@@ -64,7 +64,7 @@ class _LmdbFile:
         self._taken = bytearray(self._last + 1)
         self._taken[:2] = b"\1\1"
 
-    def _read_meta_page(self, at: int) -> tuple[tuple[int, int], _Tree, _Tree]:
+    def _read_meta_page(self, at: int) -> tuple[tuple[int, int], _TreeHeader, _TreeHeader]:
         at += 16
         magic, version, _, _ = _META.unpack_from(self._raw, at)
         if (magic, version & 0xFFFF) != (_MAGIC, _VERSION):
@@ -72,7 +72,7 @@ class _LmdbFile:
         trees = []
         for number in range(2):
             _, _, depth, _, _, overflow, _, root = _TREE.unpack_from(self._raw, at + _META.size + number * _TREE.size)
-            trees.append(_Tree(depth, overflow, root))
+            trees.append(_TreeHeader(depth, overflow, root))
         last, transaction = _LAST.unpack_from(self._raw, at + _META.size + 2 * _TREE.size)
         return (last, transaction), trees[0], trees[1]
 
@@ -98,7 +98,7 @@ class _LmdbFile:
                 raise _CorruptFile(f"page {number} is named twice")
             self._taken[number] = 1
 
-    def _leaf_pages(self, tree: _Tree) -> Iterator[int]:
+    def _leaf_pages(self, tree: _TreeHeader) -> Iterator[int]:
         if tree.root == _NONE:
             return
         level = [tree.root]

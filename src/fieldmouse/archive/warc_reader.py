@@ -29,7 +29,7 @@ from typing import Any
 import msgspec
 
 from fieldmouse.archive import warc_writer
-from fieldmouse.archive.dedup import DigestStore, format_digest, payload_digest
+from fieldmouse.archive.duplicate_detection import DigestStore, format_digest, payload_digest
 from fieldmouse.archive.warc_writer import WarcWriter, cdxj_log_path
 from fieldmouse.errors import DamagedFile
 from fieldmouse.http import headers
@@ -50,7 +50,7 @@ _END = b"\r\n\r\n"
 INDEXED_TYPES = frozenset(("response", "revisit"))
 
 
-class TornMember(Exception):
+class UnreadableMember(Exception):
     """The member at `offset` cannot be read."""
 
     def __init__(self, offset: int, what: str):
@@ -82,7 +82,7 @@ class GzipMember(msgspec.Struct, frozen=True):
 
 
 def read_members(path: Path, start: int, end: int, *, piece: int = _PIECE) -> Iterator[GzipMember]:
-    """Yield the members from `start` to `end`, which must fit exactly; raises `TornMember` if not.
+    """Yield the members from `start` to `end`, which must fit exactly; raises `UnreadableMember` if not.
 
     `piece` is the number of bytes read at a time: few if only one member is wanted.
     """
@@ -98,15 +98,15 @@ def read_members(path: Path, start: int, end: int, *, piece: int = _PIECE) -> It
                     left -= len(more)
                     held += more
                     if not more:
-                        raise TornMember(at, "it ends within a record")
+                        raise UnreadableMember(at, "it ends within a record")
                 if first and not (held.startswith(MEMBER_MAGIC) and held[8:10] in _LAST_BYTES):
-                    raise TornMember(at, "no record begins there")
+                    raise UnreadableMember(at, "no record begins there")
                 first = False
                 size += len(held)
                 try:
                     parts.append(stream.decompress(held))
                 except zlib.error as error:
-                    raise TornMember(at, f"it cannot be decompressed ({error})") from None
+                    raise UnreadableMember(at, f"it cannot be decompressed ({error})") from None
                 held = stream.unused_data
             size -= len(held)
             yield GzipMember(at, size, b"".join(parts))
@@ -175,7 +175,7 @@ def read_record_head(handle: int, offset: int, length: int) -> WarcRecord:
         try:
             content += stream.decompress(piece, _LONGEST_HEAD)
         except zlib.error as error:
-            raise TornMember(offset, f"it cannot be decompressed ({error})") from None
+            raise UnreadableMember(offset, f"it cannot be decompressed ({error})") from None
         top = content.find(_END)
         if top >= 0 and (content.find(b"\n\r\n", top + 4) >= 0 or content.find(b"\n\n", top + 4) >= 0):
             break
@@ -268,7 +268,7 @@ def audit_record_heads(directory: Path, shard: int, state: ShardState) -> ShardA
                 handle, offset, size = handles[entry.filename], int(entry.offset), int(entry.length)
                 same = cdxj_line(read_record_head(handle, offset, size), offset, size, entry.filename) == line
                 follows = os.pread(handle, len(MEMBER_MAGIC), offset + size) == MEMBER_MAGIC
-            except (*_DECODE_ERRORS, TornMember):
+            except (*_DECODE_ERRORS, UnreadableMember):
                 return audit_all_bytes(directory, shard, state)
             if not same or not follows or offset < last.get(entry.filename, 0):
                 return audit_all_bytes(directory, shard, state)
@@ -281,7 +281,7 @@ def audit_record_heads(directory: Path, shard: int, state: ShardState) -> ShardA
                     next(read_members(path, 0, length))
                 for _ in read_members(path, last.get(name, 0), length):
                     pass
-            except TornMember:
+            except UnreadableMember:
                 return audit_all_bytes(directory, shard, state)
         return report
     except OSError as trouble:
@@ -352,7 +352,7 @@ def intact_responses(
                         report.records += 1
                         yield member.offset, line, name
                     at = member.offset + member.length
-            except TornMember as torn:
+            except UnreadableMember as torn:
                 report.wounds.append(WarcDamage(name, torn.offset, torn.reason))
                 at = find_next_member(path, torn.offset + 1, end)
             except _DECODE_ERRORS as wrong:
@@ -379,7 +379,7 @@ _REVISIT = f'"{warc_writer.REVISIT}"'.encode()
 _DIGEST = b'"digest":"'
 
 
-class RecordReader:
+class ArchiveReader:
     """The archive in `directory` as of a checkpoint; `states` are its shards at that checkpoint."""
 
     def __init__(self, directory: Path, states: Sequence[ShardState]):
@@ -388,14 +388,14 @@ class RecordReader:
     def read_response(self, warc: str, offset: int) -> Response:
         """Return the response stored at `offset` of file `warc`; its body is still content-encoded.
 
-        Raises `OSError`, `TornMember`, `ValueError` or `KeyError` if it cannot be read.
+        Raises `OSError`, `UnreadableMember`, `ValueError` or `KeyError` if it cannot be read.
         """
         return read_response(self.directory, warc, offset, lambda digest: self._original_places[digest.encode()])
 
-    def cdxj_entries(self, url: Url) -> Iterator[tuple[str, warc_writer.CdxjEntry]]:
+    def cdxj_entries_of_url(self, url: Url) -> Iterator[tuple[str, warc_writer.CdxjEntry]]:
         """Yield timestamp and entry of every record of `url`, oldest first within a shard."""
         begins = warc_writer.surt(url).encode() + b" "
-        for line in self._cdxj_lines():
+        for line in self._all_cdxj_lines():
             if line.startswith(begins):
                 stamp, entry = warc_writer.parse_cdxj_line(line)
                 if entry.url == url:  # different URLs may share a SURT key
@@ -404,15 +404,15 @@ class RecordReader:
     @cached_property
     def _original_places(self) -> dict[bytes, tuple[str, int]]:
         """Map the digest of each revisited payload to the file and offset of its record."""
-        wanted = {_digest_of_line(line) for line in self._cdxj_lines() if _REVISIT in line}
+        wanted = {_digest_of_line(line) for line in self._all_cdxj_lines() if _REVISIT in line}
         places: dict[bytes, tuple[str, int]] = {}
-        for line in self._cdxj_lines() if wanted else ():
+        for line in self._all_cdxj_lines() if wanted else ():
             if (digest := _digest_of_line(line)) in wanted and digest not in places and _REVISIT not in line:
                 entry = warc_writer.parse_cdxj_line(line)[1]
                 places[digest] = (entry.filename, int(entry.offset))
         return places
 
-    def _cdxj_lines(self) -> Iterator[bytes]:
+    def _all_cdxj_lines(self) -> Iterator[bytes]:
         for shard, state in enumerate(self._states):
             if state.cdxj_length:
                 yield from read_cdxj_lines(cdxj_log_path(self.directory, shard), state.cdxj_length)
@@ -452,7 +452,7 @@ def read_page_rows(archive: Path, row: OutcomeRow) -> list[dict[str, Any]]:
             raise ValueError("it holds other rows")
     except FileNotFoundError:
         raise DamagedFile(path, f"it is missing, and with it the rows of {row.url}") from None
-    except (TornMember, OSError, ValueError, KeyError, msgspec.MsgspecError) as trouble:
+    except (UnreadableMember, OSError, ValueError, KeyError, msgspec.MsgspecError) as trouble:
         raise DamagedFile(path, f"the rows of {row.url} cannot be read ({trouble})") from trouble
     return rows
 
@@ -467,7 +467,7 @@ class ArchivedVersionReader:
         """The stored response that `link` refers to; None if it cannot be read."""
         try:
             return read_response(self._directory, link.warc, link.offset, self._original_place)
-        except (OSError, TornMember, ValueError, KeyError, RecursionError):
+        except (OSError, UnreadableMember, ValueError, KeyError, RecursionError):
             return None
 
     def _original_place(self, digest: str) -> tuple[str, int]:

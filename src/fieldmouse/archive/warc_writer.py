@@ -32,7 +32,7 @@ import msgspec
 from isal import isal_zlib
 
 from fieldmouse import __version__
-from fieldmouse.config.factories import WorkerConfig
+from fieldmouse.config.rules_from_settings import PageProcessingConfig
 from fieldmouse.errors import DamagedFile, storage_errors
 from fieldmouse.http.headers import mime_essence
 from fieldmouse.storage.checkpoint import ShardState
@@ -144,13 +144,13 @@ def remove_merge_leftovers(target: Path) -> None:
             path.unlink(missing_ok=True)
 
 
-class UnframedLog(Log):
+class PlainAppendLog(Log):
     """Log without frames, whose errors are a `StorageError`; bytes behind its length are cut at once."""
 
     def __init__(self, path: Path, length: int):
         with storage_errors(path):
             super().__init__(path, length)
-            self.begin()
+            self.roll_back_to_checkpoint()
 
     def append(self, record: bytes) -> int:
         return self.append_framed(record)
@@ -216,18 +216,18 @@ def verify_archive(directory: Path, shard: int, state: ShardState) -> None:
 class WarcWriter:
     """One shard's WARC series and its CDXJ log."""
 
-    def __init__(self, directory: Path, shard: int, config: WorkerConfig, state: ShardState):
+    def __init__(self, directory: Path, shard: int, config: PageProcessingConfig, state: ShardState):
         """Truncate the shard's files to `state` and continue from there."""
         self._directory, self._shard, self._config = directory, shard, config
-        self._cdxj = UnframedLog(cdxj_log_path(directory, shard), state.cdxj_length)
+        self._cdxj = PlainAppendLog(cdxj_log_path(directory, shard), state.cdxj_length)
         self._read_handles: dict[int, int] = {}  # CDXJ logs opened for reading, by shard
         self._serial, self._name = state.serial, state.warc
         for serial, path in warc_files(directory, shard).items():
             if serial > state.serial:
                 path.unlink()
-        self._warc: UnframedLog | None = None
+        self._warc: PlainAppendLog | None = None
         if state.warc:
-            self._warc = UnframedLog(directory / state.warc, state.warc_length)
+            self._warc = PlainAppendLog(directory / state.warc, state.warc_length)
         self._last_id = _bits(128)
 
     # -- records
@@ -295,7 +295,7 @@ class WarcWriter:
 
     # -- files
 
-    def _current_file(self) -> UnframedLog:
+    def _current_file(self) -> PlainAppendLog:
         if self._warc is not None and self._warc.length < self._config.warc_size:
             return self._warc
         if self._warc is not None:
@@ -304,7 +304,7 @@ class WarcWriter:
         self._serial += 1
         date, stamp = _format_dates(int(time.time()))
         self._name = f"{self._config.warc_prefix}-{stamp}-{self._serial:05}-{self._shard}.warc.gz"
-        self._warc = UnframedLog(self._directory / self._name, 0)
+        self._warc = PlainAppendLog(self._directory / self._name, 0)
         lines = [
             f"software: fieldmouse/{__version__}",
             "format: WARC File Format 1.1",

@@ -31,6 +31,14 @@ from fieldmouse.errors import FieldmouseError, StoppedImmediately, UsageError
 Commands = Mapping[str, tuple[str, str]]
 
 
+_HOLDS = (
+    "`fieldmouse doctor DIRECTORY` says what a crawl holds, and `fieldmouse export DIRECTORY --to -` lists its pages"
+)
+
+#: Hints for commands that other tools have.
+_COMMAND_HINTS = dict.fromkeys(("status", "stats", "info", "list", "ls", "show"), _HOLDS)
+
+
 class LazyGroup(click.Group):
     """Group of commands, listed in sections and imported on use.
 
@@ -58,7 +66,8 @@ class LazyGroup(click.Group):
             path, near = ctx.command_path, difflib.get_close_matches(args[0], self.list_commands(ctx), n=1)
             raise UsageError(
                 f"there is no command `{args[0]}`" + (f" in `{path}`" if ctx.parent else ""),
-                f"did you mean `{path} {near[0]}`?" if near else f"`{path} --help` lists the commands",
+                _COMMAND_HINTS.get(args[0])
+                or (f"did you mean `{path} {near[0]}`?" if near else f"`{path} --help` lists the commands"),
             )
         return super().resolve_command(ctx, args)
 
@@ -105,17 +114,17 @@ _MODULES = {
     },
     "Watch": {
         "changes": ("watch.changes", "List pages that are new, changed, gone or moved, and show the differences."),
-        "notify": ("watch.notify", "Show the channels of change notifications, and test them."),
+        "notify": ("watch.notify_channels", "Show the channels of change notifications, and test them."),
         "freshness": ("watch.freshness", "Show how fresh the copies are, and estimate the effect of other budgets."),
-        "pack": ("watch.pack", "Compute how many nodes the polls need, and assign sites to them."),
+        "pack": ("watch.pack_sites", "Compute how many nodes the polls need, and assign sites to them."),
     },
     "Cluster": {
         "agent": ("cluster.agent", "Crawl together with agents on other machines."),
         "cluster": ("cluster.cluster", "Inspect and manage a crawl of many agents."),
     },
     "Research": {
-        "control": ("crawl.control", "Show the concurrency rules of a crawl, with predicted and measured results."),
-        "meadow": ("crawl.meadow", "Serve a synthetic web on loopback, for demos, tests and benchmarks."),
+        "control": ("crawl.control_decisions", "Show the concurrency rules of a crawl and their effects."),
+        "meadow": ("crawl.serve_synthetic_web", "Serve a synthetic web on loopback, for demos, tests and benchmarks."),
     },
 }
 SECTIONS: dict[str, Commands] = {

@@ -7,18 +7,18 @@ An option is another spelling of a setting, so it is parsed by the same code and
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 import click
 
-from fieldmouse.api.crawl_plan import KEYWORD_SETTINGS
+from fieldmouse.api.crawl_preparation import KEYWORD_SETTINGS
 from fieldmouse.cluster.client.identity import DEFAULT_CRAWL
 from fieldmouse.config import old_spellings
 from fieldmouse.config import values as units
-from fieldmouse.errors import UsageError
+from fieldmouse.errors import UsageError, shell_quoted
 
 if TYPE_CHECKING:
     from fieldmouse.reader.crawl_reader import CrawlReader, MultiCrawlReader
@@ -31,16 +31,16 @@ class RenamedOption(click.Option):
     """Option that is also understood under its old name, and its variable under the old one."""
 
     @property
-    def _former_option(self) -> click.Option:
+    def _option_with_old_name(self) -> click.Option:
         old = next(old for old, new in old_spellings.OPTIONS.items() if new in self.opts)
         return click.Option([old], is_flag=self.is_flag, multiple=self.multiple)
 
     def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
         super().add_to_parser(parser, ctx)
-        self._former_option.add_to_parser(parser, ctx)
+        self._option_with_old_name.add_to_parser(parser, ctx)
 
     def consume_value(self, ctx: click.Context, opts: Mapping[str, Any]) -> Any:
-        former = self._former_option
+        former = self._option_with_old_name
         if former.name in opts:
             if self.name in opts:
                 raise old_spellings.both_spellings_error(former.opts[0], self.opts[0])
@@ -116,7 +116,7 @@ def open_reader(directory: Path, others: tuple[Path, ...]) -> CrawlReader | Mult
     return MultiCrawlReader([directory, *others]) if others else CrawlReader(directory)
 
 
-class RequestOptions(TypedDict):
+class SharedCrawlOptions(TypedDict):
     """Arguments that `request_options` adds, as typed; None if not given."""
 
     delay: str | None
@@ -129,7 +129,7 @@ class RequestOptions(TypedDict):
     changes: tuple[str, ...]
 
 
-class CrawlOptions(RequestOptions):
+class CrawlOptions(SharedCrawlOptions):
     """Arguments that `crawl_options` adds."""
 
     pages: str | None
@@ -179,7 +179,7 @@ def _add(command: F, *options: Callable[[F], F]) -> F:
     return command
 
 
-def progress_every(given: RequestOptions) -> float | None:
+def progress_every(given: SharedCrawlOptions) -> float | None:
     """Seconds between progress lines without a terminal; None for no lines."""
     text = given["progress"]
     return None if text is None else parse_quantity(units.seconds, text, "--progress", "duration", "5s or 1m")
@@ -196,7 +196,7 @@ def parse_quantity(
     raise UsageError(f"`{option} {text}` is no {what}", f"write it as {example}")
 
 
-def split_settings(given: RequestOptions, **more: object) -> tuple[dict[str, object], dict[str, object]]:
+def split_settings(given: SharedCrawlOptions, **more: object) -> tuple[dict[str, object], dict[str, object]]:
     """Settings given by named options, with `more` of them, and those given by `--set`."""
     named = {**given, **more}
     words = {word: named.get(word) or None for word in KEYWORD_SETTINGS}
@@ -216,6 +216,29 @@ def parse_set_options(words: Iterable[str]) -> dict[str, str]:
             raise UsageError(f"`--set {word}` has no value", f"write it as `--set {key}=VALUE`")
         values[key.strip()] = value.strip()
     return values
+
+
+#: Options that a continuation of the run does not need: limits, output, and what has happened by then.
+_NOT_REPEATED = ("--pages", "--time", "--seed", "--retry-failed", "--progress", "--json")
+
+
+def options_to_repeat(secret_names: Collection[str]) -> str:
+    """Options of the running command that no file stores, to be added to the command that continues it.
+
+    A setting of `secret_names` is shown without its value.
+    """
+
+    def shown(text: str) -> str:
+        key = text.partition("=")[0].strip()
+        return shell_quoted(f"{key}=..." if old_spellings.present_setting_name(key) in secret_names else text)
+
+    context, words = click.get_current_context(), [""]
+    for option in context.command.params:
+        name, given = option.opts[0], context.params[option.name or ""]
+        if given and isinstance(option, click.Option) and name not in _NOT_REPEATED:
+            values = given if option.multiple else [given]
+            words += [name] if option.is_flag else [f"{name} {shown(str(value))}" for value in values]
+    return " ".join(words)
 
 
 def modes_option(about: str) -> Callable[[F], F]:

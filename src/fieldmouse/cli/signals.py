@@ -72,7 +72,7 @@ class StopSignals:
         if self.stop_requested:
             stop()
 
-    def loop_ended(self) -> None:
+    def detach_loop(self) -> None:
         """Note that the event loop has ended, so that no work is left to stop."""
         self._soon = self._hurry = None
         self._over = True

@@ -175,7 +175,7 @@ class OfferResult:
     dropped_urls: int = 0  # links dropped because their site has too many URLs
 
     @classmethod
-    def total(cls, results: Sequence[OfferResult]) -> OfferResult:
+    def sum_results(cls, results: Sequence[OfferResult]) -> OfferResult:
         """Sum of several results."""
         return cls(
             sum(result.new for result in results),
@@ -300,7 +300,7 @@ class ListedAgent:
 
 
 @dataclass(frozen=True, slots=True)
-class UnqueuedHosts:
+class StrandedHosts:
     """Hosts with waiting URLs that cannot be granted to any agent: `lease_hosts` repairs this fault."""
 
     count: int = 0
@@ -359,22 +359,22 @@ class HeartbeatReply:
 class Coordinator(Protocol):
     """Coordinator of one crawl. Single-threaded and asynchronous; calls may run concurrently."""
 
-    async def server_id(self) -> str:
+    async def server_identity(self) -> str:
         """Identity of the running server: the same for two coordinators on one server."""
 
     async def crawl_spec(self) -> CrawlSpec | None:
         """Read the specification of the crawl; None if there is no crawl of that name."""
 
-    async def create_crawl(self, charter: CrawlSpec) -> CrawlSpec:
+    async def create_crawl(self, spec: CrawlSpec) -> CrawlSpec:
         """Create the crawl unless it exists. Returns the specification that is in force."""
 
     async def join(self, name: AgentId, lease: float) -> None:
         """Register a start of an agent. An earlier one is fenced, and its hosts go to other agents."""
 
-    async def is_active(self, name: AgentId) -> bool:
+    async def was_never_fenced(self, name: AgentId) -> bool:
         """Whether this start of an agent was never fenced: its late acknowledgements still count."""
 
-    async def check_heartbeat_known(self, since: HeartbeatId) -> None:
+    async def check_no_data_lost(self, since: HeartbeatId) -> None:
         """Raise `CoordinatorDataLost` if the heartbeat is unknown: the server has an old copy of its data."""
 
     async def heartbeat(self, name: AgentId, beat: HeartbeatRequest) -> HeartbeatReply:
@@ -401,7 +401,7 @@ class Coordinator(Protocol):
         hosts that cannot be granted to any agent are repaired (`stranded_hosts`).
         """
 
-    async def request_hosts(self, name: AgentId, hosts: Sequence[Host]) -> None:
+    async def request_hosts_for_polls(self, name: AgentId, hosts: Sequence[Host]) -> None:
         """Ask for hosts whose known pages `name` wants to fetch again.
 
         The coordinator has no URLs of these pages.
@@ -420,7 +420,7 @@ class Coordinator(Protocol):
     async def release_addresses(self, name: AgentId, rests: Mapping[str, float]) -> None:
         """End the visits: the addresses rest for these seconds, even if another agent holds them by now."""
 
-    async def save_host_payloads(self, name: AgentId, luggage: Mapping[LeaseId, HostPayload]) -> None:
+    async def save_host_payloads(self, name: AgentId, host_payload: Mapping[LeaseId, HostPayload]) -> None:
         """Store the state of hosts that `name` still holds, in case it dies."""
 
     async def release_hosts(self, name: AgentId, hosts: Sequence[ReleasedHost]) -> None:
@@ -443,7 +443,7 @@ class Coordinator(Protocol):
         before are not rejected.
         """
 
-    async def retry_failed(self, name: AgentId, taken: RetryBatch) -> int:
+    async def requeue_failed(self, name: AgentId, taken: RetryBatch) -> int:
         """Let these URLs wait again; returns their number. 0 if this part was received before."""
 
     async def reserve_pages(self, name: AgentId, ask: ReservationRequest) -> int:
@@ -454,10 +454,10 @@ class Coordinator(Protocol):
         the reservations of other agents, which renew them now.
         """
 
-    async def count_acked_pages(self) -> PageCount:
+    async def acked_page_count(self) -> PageCount:
         """Pages acknowledged on this server."""
 
-    async def quarantine(self, name: AgentId, damaged: Mapping[LeaseId, Sequence[DamagedField]]) -> int:
+    async def quarantine_damaged_values(self, name: AgentId, damaged: Mapping[LeaseId, Sequence[DamagedField]]) -> int:
         """Set aside unreadable values of hosts that `name` holds. Returns the number of URLs lost with them.
 
         Those URLs are settled as `quarantined`: they are never granted again, and the crawl ends without
@@ -478,7 +478,7 @@ class Coordinator(Protocol):
     async def totals(self) -> CrawlTotals:
         """Read the current totals; for callers that are not agents."""
 
-    async def unqueued_hosts(self) -> UnqueuedHosts:
+    async def stranded_hosts(self) -> StrandedHosts:
         """Hosts that cannot be granted to any agent.
 
         Reads all hosts only if URLs wait and no host is available.
@@ -521,7 +521,7 @@ class HostOutcomes:
 class CrawlRebuilder(Protocol):
     """Coordinator of a crawl that is not visible yet."""
 
-    async def clear_stale_copy(self, key_seed: int, since: Sequence[HeartbeatId]) -> bool:
+    async def clear_outdated_crawl(self, key_seed: int, since: Sequence[HeartbeatId]) -> bool:
         """Clear a crawl that is an old copy: it does not know one of these heartbeats. Returns whether it
         did.
 
@@ -529,7 +529,7 @@ class CrawlRebuilder(Protocol):
         `key_seed` is a different crawl and stays. A crawl that agents work with is no old copy: raises.
         """
 
-    async def begin_hidden(self, charter: CrawlSpec) -> CrawlSpec:
+    async def begin_hidden(self, spec: CrawlSpec) -> CrawlSpec:
         """Start or continue a rebuild; returns the specification in force.
 
         Raises `CoordinatorError` if there is a crawl with URLs.
@@ -550,7 +550,7 @@ class CrawlRebuilder(Protocol):
     async def mark_agent_restored(self, name: AgentId, told: int) -> None:
         """Mark the outcomes of `name` as complete, up to the number `told` of its messages."""
 
-    async def restore_host_payloads(self, luggage: Mapping[Host, HostPayload]) -> None:
+    async def restore_host_payloads(self, host_payload: Mapping[Host, HostPayload]) -> None:
         """Set the state of restored hosts."""
 
     async def offer_links(self, offers: Sequence[LinkOffer], bounds: SiteBounds, *, seeds: bool = False) -> OfferResult:

@@ -41,7 +41,7 @@ from fieldmouse.cluster.coordinator import (
     Row,
     newer_format_error,
 )
-from fieldmouse.policy.balance.agent_choice import MOST_AGENTS, HostTripRow
+from fieldmouse.policy.balance.agent_choice import MOST_AGENTS, HostDelayEstimates
 from fieldmouse.types.host_state import HostState
 from fieldmouse.types.request import Request
 from fieldmouse.url import Host, Url, host_of, key_of, parse
@@ -323,7 +323,7 @@ def decode_host_state(value: Any) -> HostState:
     return state
 
 
-_trips = msgspec.msgpack.Decoder(HostTripRow)
+_trips = msgspec.msgpack.Decoder(HostDelayEstimates)
 
 
 def check_policy_data(value: Any) -> bytes:
@@ -350,11 +350,11 @@ def decode_robots_txt(value: Any) -> bytes:
     return decompress(value, "robots.txt", MOST_ROBOTS_TXT) if value != b"" else b""
 
 
-def decode_host_payload(luggage: HostPayload) -> tuple[HostState, bytes, list[DamagedField]]:
+def decode_host_payload(host_payload: HostPayload) -> tuple[HostState, bytes, list[DamagedField]]:
     """State of a host, the policy's data about it, and those of the two that are damaged and left out."""
     damaged: list[DamagedField] = []
-    state = decode_or_report(decode_host_state, luggage.state, HostState(), "st", damaged)
-    learned = decode_or_report(check_policy_data, luggage.policy_data, b"", "le", damaged)
+    state = decode_or_report(decode_host_state, host_payload.state, HostState(), "st", damaged)
+    learned = decode_or_report(check_policy_data, host_payload.policy_data, b"", "le", damaged)
     return state, learned, damaged
 
 
@@ -370,7 +370,7 @@ def decode_or_report(decode: Callable[[Any], T], value: Any, default: T, field: 
 # -- agents and crawls
 
 
-_advert = msgspec.msgpack.Decoder(AgentReport)
+_agent_status = msgspec.msgpack.Decoder(AgentReport)
 
 
 def decode_agent_status(value: Any) -> AgentReport:
@@ -380,13 +380,13 @@ def decode_agent_status(value: Any) -> AgentReport:
 
 @lru_cache(maxsize=256)
 def _decode_status_cached(value: bytes) -> AgentReport:
-    advert = _decode_checked(_advert.decode, value, "advert")
-    _check_numbers(advert, "advert", ("backlog", "speed", "rss_mb", "pages_per_second", "load"), 1e15)
-    _check_number(advert.price, "advert (price)", -1e6, 1e6)
-    _check_numbers(advert, "advert", ("pages", "robots", "polls"), MOST_NUMBER)
-    _check_length(advert.machine, "advert (machine)", 512)
-    _check_length(advert.directory, "advert (directory)", 8192)
-    return advert
+    agent_status = _decode_checked(_agent_status.decode, value, "advert")
+    _check_numbers(agent_status, "advert", ("backlog", "speed", "rss_mb", "pages_per_second", "load"), 1e15)
+    _check_number(agent_status.price, "advert (price)", -1e6, 1e6)
+    _check_numbers(agent_status, "advert", ("pages", "robots", "polls"), MOST_NUMBER)
+    _check_length(agent_status.machine, "advert (machine)", 512)
+    _check_length(agent_status.directory, "advert (directory)", 8192)
+    return agent_status
 
 
 class _FormatOnly(msgspec.Struct, frozen=True):
@@ -395,7 +395,7 @@ class _FormatOnly(msgspec.Struct, frozen=True):
 
 
 _format = msgspec.json.Decoder(_FormatOnly)
-_charter = msgspec.json.Decoder(CrawlSpec)
+_spec = msgspec.json.Decoder(CrawlSpec)
 
 
 def decode_crawl_spec(value: Any, label: str) -> CrawlSpec:
@@ -407,17 +407,17 @@ def decode_crawl_spec(value: Any, label: str) -> CrawlSpec:
     header = _decode_checked(_format.decode, encoded, "charter")
     if DATA_FORMAT < header.format < MOST_NUMBER:
         raise newer_format_error(label, header.format, header.made_by[:100])
-    charter = _decode_checked(_charter.decode, encoded, "charter")
-    if not 0 <= charter.key_seed < 1 << 63 or not 0 <= charter.place < 1 << 16:
+    spec = _decode_checked(_spec.decode, encoded, "charter")
+    if not 0 <= spec.key_seed < 1 << 63 or not 0 <= spec.place < 1 << 16:
         raise DamagedValue("charter", "a number is out of range")
-    for seed in charter.seeds:
+    for seed in spec.seeds:
         if parse(seed) is None:
             raise DamagedValue("charter", f"`{seed[:200]}` is no URL")
-    if not all(text.isprintable() for text in (*charter.servers, charter.made_by)):
+    if not all(text.isprintable() for text in (*spec.servers, spec.made_by)):
         raise DamagedValue("charter", "a text is not printable")
-    for server in charter.servers:
+    for server in spec.servers:
         _check_length(server, "charter (servers)", 1024)
-    return charter
+    return spec
 
 
 _encode = msgspec.msgpack.Encoder().encode

@@ -15,7 +15,7 @@ from fieldmouse.config import values
 from fieldmouse.config.sections import Section
 from fieldmouse.config.values import ValueKind
 from fieldmouse.errors import SettingsError, UsageError
-from fieldmouse.policy.network_overrides import BLANK
+from fieldmouse.policy.dns_and_header_options import BLANK
 from fieldmouse.url import parse
 
 CHANGE_KINDS = ("new", "changed", "gone", "moved", "withdrawn")
@@ -130,10 +130,10 @@ class NotifySection(Section, frozen=True):
     patience: Annotated[float, values.DURATION, "how long a run waits at its end; the next run sends the rest"] = 10.0
 
     @property
-    def channels(self) -> tuple[str, ...]:
+    def channel_names(self) -> tuple[str, ...]:
         """Names of the channels in use.
 
-        >>> NotifySection(feed="changes.atom").channels
+        >>> NotifySection(feed="changes.atom").channel_names
         ('feed',)
         """
         wanted = (self.command, self.webhook, self.mail_to, self.feed, self.apprise)

@@ -15,8 +15,8 @@ from fieldmouse import __version__
 from fieldmouse.config import values
 from fieldmouse.errors import SettingsError
 from fieldmouse.import_string import IMPORT_NAME
+from fieldmouse.policy.concurrency_thresholds import check_thresholds
 from fieldmouse.policy.distribution.registry import POLICIES
-from fieldmouse.policy.thresholds import check_thresholds
 
 _PRODUCT = f"fieldmouse/{'.'.join(__version__.split('.')[:2])}"
 
@@ -56,7 +56,8 @@ class ScopeSection(Section, frozen=True):
     mode: Annotated[
         str,
         values.choice("page", "host", "site", "web"),
-        "the seeds, their hosts, their registered domains (all of loopback is one site), or everything",
+        "page, host, site or web: the seeds, their hosts, their registered domains"
+        " (all of loopback is one site), or everything",
     ] = "site"
     follow_seed_redirects: Annotated[
         bool, values.FLAG, "a seed that redirects to another registered domain takes the crawl there"
@@ -109,7 +110,7 @@ class FetchSection(Section, frozen=True):
     keep_alive: Annotated[float, values.DURATION, "how long an idle connection is kept for the next request"] = 5.0
 
 
-class LimitsSection(Section, frozen=True):
+class FetchLimitsSection(Section, frozen=True):
     """Limits on one server, one page or one URL."""
 
     body: Annotated[int, values.SIZE, "longest body as sent; longer ones are truncated"] = 16 << 20
@@ -177,7 +178,7 @@ class BufferSection(Section, frozen=True):
     when_full: Annotated[
         str,
         values.choice("auto", "wait", "lose"),
-        'fetches wait, or the page is dropped and fetched again; "auto" waits if control is fixed',
+        "auto, wait or lose: fetches wait, or the page is dropped and fetched again; auto waits if control is fixed",
     ] = "auto"
     obsolete_after: Annotated[
         float | None, values.DURATION_OR_NEVER, "fetch a page again that waited longer in the buffer"
@@ -291,7 +292,8 @@ class RefreshSection(Section, frozen=True):
     policy: Annotated[
         str,
         values.built_in_or(LIVE_POLICIES, IMPORT_NAME.pattern, "package.module:Class"),
-        "how the budget is spread over the pages (see docs/refresh.md)",
+        f"{', '.join(LIVE_POLICIES)}, or package.module:Class:"
+        " how the budget is spread over the pages (see docs/refresh.md)",
     ] = "learned"
     share: Annotated[float, values.SHARE, "share of a host's visits that are polls while it has new URLs waiting"] = 0.5
     retry: Annotated[
@@ -303,13 +305,14 @@ class RefreshSection(Section, frozen=True):
 _STEP = 4
 
 
-class ControlSection(Section, frozen=True):
+class ConcurrencyControlSection(Section, frozen=True):
     """Number of concurrent fetches, given the pages that wait for the indexer (see docs/control.md)."""
 
     mode: Annotated[
         str,
         values.choice("fixed", "thresholds", "auto"),
-        "always `fetch.concurrency`, or fewer as the buffer fills: by your limits or by fitted ones",
+        "fixed, thresholds or auto: always `fetch.concurrency`, or fewer as the buffer fills, by your limits"
+        " or by fitted ones",
     ] = "fixed"
     robots: Annotated[tuple[int, ...], values.COUNTS, "thresholds: concurrent fetches, from empty to full buffer"] = ()
     limits: Annotated[
@@ -334,11 +337,13 @@ class ControlSection(Section, frozen=True):
         it."""
         return self.mode != "fixed"
 
-    def fetch_counts(self, most: int) -> tuple[int, ...]:
+    def concurrency_choices(self, most: int) -> tuple[int, ...]:
         """Numbers of fetches that `auto` chooses from, ascending; `most` is `fetch.concurrency`.
 
-        >>> ControlSection().fetch_counts(128), ControlSection(modes=(3, 1)).fetch_counts(128)
-        ((2, 8, 32, 128), (1, 3))
+        >>> ConcurrencyControlSection().concurrency_choices(128)
+        (2, 8, 32, 128)
+        >>> ConcurrencyControlSection(modes=(3, 1)).concurrency_choices(128)
+        (1, 3)
         """
         if self.modes:
             return tuple(sorted(set(self.modes)))
@@ -364,7 +369,7 @@ class ControlSection(Section, frozen=True):
             raise SettingsError("`control.modes` has a 0", "use numbers from 1 on")
 
 
-class CostSection(Section, frozen=True):
+class ConcurrencyCostSection(Section, frozen=True):
     """Weights of the cost that `auto` minimises: the sum of these, each times its quantity."""
 
     loss: Annotated[float, values.NUMBER, "a page fetched and dropped because the buffer was full"] = 1.0
@@ -375,7 +380,7 @@ class CostSection(Section, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class RefreshRequest:
+class RefreshRunMode:
     """Order to poll known pages, whatever `refresh.on` is."""
 
     once: bool = False  # end when every known page was polled once and all new URLs are fetched

@@ -22,6 +22,7 @@ A test checks that every setting is in this table once.
 from __future__ import annotations
 
 import difflib
+import re
 import textwrap
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -56,6 +57,7 @@ def keys_of(section: type[Section]) -> dict[str, Setting]:
     return {name: Setting(*hints[name].__metadata__) for name in section.__struct_fields__}
 
 
+@cache
 def sections_of(settings: type[msgspec.Struct]) -> dict[str, type[Section]]:
     hints = get_type_hints(settings)
     return {name: hints[name] for name in settings.__struct_fields__}
@@ -70,6 +72,8 @@ def split_name(settings: type[msgspec.Struct], dotted: str) -> tuple[str, str]:
         raise SettingsError(f"there is no setting `{dotted}`", f"it is a section: name one of {within}")
     if section not in known or not dot:
         names = [f"{room}.{name}" for room, table in known.items() for name in keys_of(table)]
+        if alike := [f"`{name}`" for name in names if name.endswith(f".{dotted}")]:
+            raise SettingsError(f"there is no setting `{dotted}`", f"did you mean {' or '.join(alike)}?")
         raise SettingsError(
             f"there is no setting `{dotted}`", _suggestion(dotted, names, "docs/settings.md lists them")
         )
@@ -106,7 +110,12 @@ def replace_values(table: S, section: str, values: Mapping[str, object], *, word
         except ValueError:
             # A value that may hold a secret is not repeated.
             is_what = f"is {_value_for_message(given)}" if kind.without_secrets is None else "cannot be read"
-            raise SettingsError(f"`{name}` {is_what}{place}", f"it must be {kind.accepts}") from None
+            hint = f"it must be {kind.accepts}"
+            if kind.accepts.startswith("a duration") and re.fullmatch(r"\d+(\.\d+)?", str(given)):
+                hint += (
+                    f'; the unit is missing: write "{given}s"' if where else f"; the unit is missing: write {given}s"
+                )
+            raise SettingsError(f"`{name}` {is_what}{place}", hint) from None
         except UsageError as refused:
             raise SettingsError(f"`{name}`{place}: {refused}", refused.hint) from None
     return msgspec.structs.replace(table, **changed)
@@ -155,7 +164,7 @@ def secret_settings(settings: msgspec.Struct) -> list[str]:
         f"{name}.{key}"
         for name, section in sections_of(type(settings)).items()
         for key, about in keys_of(section).items()
-        if about.kind.is_secret(getattr(getattr(settings, name), key))
+        if about.kind.holds_secret(getattr(getattr(settings, name), key))
     ]
 
 
@@ -190,12 +199,12 @@ class Settings(msgspec.Struct, frozen=True):
     scope: sections.ScopeSection = sections.ScopeSection()
     politeness: sections.PolitenessSection = sections.PolitenessSection()
     fetch: sections.FetchSection = sections.FetchSection()
-    limits: sections.LimitsSection = sections.LimitsSection()
+    limits: sections.FetchLimitsSection = sections.FetchLimitsSection()
     network: sections.NetworkSection = sections.NetworkSection()
     frontier: sections.FrontierSection = sections.FrontierSection()
     buffer: sections.BufferSection = sections.BufferSection()
-    control: sections.ControlSection = sections.ControlSection()
-    cost: sections.CostSection = sections.CostSection()
+    control: sections.ConcurrencyControlSection = sections.ConcurrencyControlSection()
+    cost: sections.ConcurrencyCostSection = sections.ConcurrencyCostSection()
     index: sections.IndexSection = sections.IndexSection()
     archive: sections.ArchiveSection = sections.ArchiveSection()
     plugins: sections.PluginsSection = sections.PluginsSection()
@@ -221,10 +230,10 @@ class Settings(msgspec.Struct, frozen=True):
         return changed.validated()
 
     @property
-    def secrets(self) -> list[str]:
+    def secret_names(self) -> list[str]:
         """Names of the settings that hold secrets. Only the owner may read a file with these values.
 
-        >>> Settings().override({"network.headers": {"Cookie": "id=1", "DNT": "1"}}).secrets
+        >>> Settings().override({"network.headers": {"Cookie": "id=1", "DNT": "1"}}).secret_names
         ['network.headers']
         """
         return secret_settings(self)
@@ -289,7 +298,7 @@ def load(path: Path) -> Settings:
     return parse(text, str(path))
 
 
-class Authority(Enum):
+class SettingAuthority(Enum):
     """Authority over a setting when an agent joins a crawl."""
 
     #: The first agent sets it, and all agents have the same value.
@@ -312,7 +321,7 @@ class Authority(Enum):
 
 #: Settings of each authority; `section.*` is a whole section, with the keys that it will have.
 SETTINGS_OF_AUTHORITY = {
-    Authority.CRAWL: """
+    SettingAuthority.CRAWL: """
         crawl.seeds crawl.contact crawl.max_depth scope.* noise.*
         limits.connect limits.first_byte limits.total limits.idle limits.min_speed limits.grace
         limits.redirects limits.url_length limits.pages_per_host limits.links_per_page
@@ -321,38 +330,38 @@ SETTINGS_OF_AUTHORITY = {
         refresh.share refresh.retry refresh.revisits
         cluster.policy cluster.lease cluster.heartbeat cluster.keep_acked
     """,
-    Authority.RUN: "crawl.pages crawl.time refresh.on refresh.budget",
+    SettingAuthority.RUN: "crawl.pages crawl.time refresh.on refresh.budget",
     # `network.headers` may hold passwords.
-    Authority.MACHINE: """
+    SettingAuthority.MACHINE: """
         fetch.* frontier.* buffer.* control.* cost.* archive.* notify.* storage.* index.shards index.heap
         network.resolve network.nameservers network.source network.ca_file network.headers
     """,
-    Authority.PERMIT: """
+    SettingAuthority.PERMIT: """
         politeness.obey_robots_txt network.allow_private network.tls_verify plugins.keep_signatures
     """,
     # `crawl.product` chooses the group of a robots.txt that is obeyed.
-    Authority.AGREE: """
+    SettingAuthority.AGREE: """
         crawl.product plugins.extract plugins.admit plugins.readers plugins.sign plugins.sign_hosts
     """,
-    Authority.CODE: "refresh.policy",
-    Authority.LONGER: """
+    SettingAuthority.CODE: "refresh.policy",
+    SettingAuthority.LONGER: """
         politeness.delay politeness.address_delay politeness.crawl_delay_cap politeness.retry_after_cap
         politeness.backoff politeness.backoff_cap politeness.patience
     """,
-    Authority.AT_MOST: "limits.body limits.decoded limits.ratio limits.headers limits.robots_txt",
+    SettingAuthority.AT_MOST: "limits.body limits.decoded limits.ratio limits.headers limits.robots_txt",
 }
 
 _AUTHORITY_OF = {name: authority for authority, names in SETTINGS_OF_AUTHORITY.items() for name in names.split()}
 
 
-def authority_over(section: str, key: str) -> Authority:
+def authority_over(section: str, key: str) -> SettingAuthority:
     """Who decides `section.key`; KeyError if the table lacks it."""
     return _AUTHORITY_OF.get(f"{section}.*") or _AUTHORITY_OF[f"{section}.{key}"]
 
 
 def is_machine_setting(section: str, key: str) -> bool:
     """Whether each agent sets this for itself, and no server stores it."""
-    return authority_over(section, key) is Authority.MACHINE
+    return authority_over(section, key) is SettingAuthority.MACHINE
 
 
 def render_published(settings: msgspec.Struct) -> str:

@@ -20,7 +20,7 @@ from typing import Any
 
 from fieldmouse.errors import UsageError
 from fieldmouse.import_string import IMPORT_NAME
-from fieldmouse.policy.network_overrides import (
+from fieldmouse.policy.dns_and_header_options import (
     check_headers,
     parse_name_entry,
     parse_nameserver,
@@ -155,7 +155,7 @@ class ValueKind:
         """The value as a message may show it, without its secrets."""
         return self.write(value if self.without_secrets is None else self.without_secrets(value))
 
-    def is_secret(self, value: Any) -> bool:
+    def holds_secret(self, value: Any) -> bool:
         """Whether the value holds a secret."""
         return self.without_secrets is not None and self.without_secrets(value) != value
 

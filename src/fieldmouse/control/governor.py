@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING
 from fieldmouse.aio import DaemonExecutor
 from fieldmouse.clock import Clock
 from fieldmouse.config.settings_file import Settings
-from fieldmouse.control.control_log import ControlLog, Decision, Period
-from fieldmouse.control.page_trace import BufferMetrics, PageTrace, Rows
+from fieldmouse.control.buffer_trace import BufferMetrics, BufferTrace, Rows
+from fieldmouse.control.concurrency_decision_log import ControlLog, Decision, DecisionEffect
 from fieldmouse.errors import FieldmouseError
-from fieldmouse.policy.thresholds import Thresholds
+from fieldmouse.policy.concurrency_thresholds import Thresholds
 from fieldmouse.storage.directory import CrawlDir
 
 if TYPE_CHECKING:
-    from fieldmouse.control.concurrency_rule import ChosenRule
-    from fieldmouse.queueing.model.model import Cost
+    from fieldmouse.control.threshold_optimiser import ChosenRule
+    from fieldmouse.queueing.model.model import CostWeights
 
 
 log = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ class GovernorConfig:
 
     capacity: int
     modes: tuple[int, ...]  # ascending
-    cost: Cost
+    cost: CostWeights
     every: float = 60.0
     pages: int = 200
     explore: float = 10.0
@@ -58,7 +58,7 @@ class Governor:
         self,
         *,
         config: GovernorConfig,
-        trace: PageTrace,
+        trace: BufferTrace,
         clock: Clock,
         apply_rule: Callable[[Thresholds], None],
         control_log: ControlLog,
@@ -84,7 +84,7 @@ class Governor:
         if last is not None and not last.trial and set(last.robots) <= set(self._config.modes):
             self._untried.clear()
             self._rates.update(last.rates)
-            self._decide(Thresholds(last.robots, last.limits), "as before the crawl was resumed")
+            self._adopt_rule(Thresholds(last.robots, last.limits), "as before the crawl was resumed")
         else:
             self._try_next_count()
 
@@ -96,24 +96,24 @@ class Governor:
         if self._trying:
             enough = so_far.seconds >= config.explore and so_far.arrived >= MIN_TRIAL_PAGES
             if enough or so_far.seconds >= MAX_TRIAL_FACTOR * config.explore:
-                self._start_next_step()
+                self._start_next_trial_or_decision()
         elif so_far.seconds >= max(config.every, self._rest) and so_far.arrived >= config.pages:
-            self._start_next_step()
+            self._start_next_trial_or_decision()
 
-    def _start_next_step(self) -> None:
+    def _start_next_trial_or_decision(self) -> None:
         if self._untried:
             self._try_next_count()
             return
         if self._trying:
             self._close_period()
             _, best = min(self._trials, key=lambda trial: trial[0])
-            self._decide(best, "cheapest of those tried, until a rule is found")
+            self._adopt_rule(best, "cheapest of those tried, until a rule is found")
         self._choosing = asyncio.get_running_loop().create_task(self._choose_rule_in_thread())
         self._choosing.add_done_callback(self._on_choice_done)
 
     def _try_next_count(self) -> None:
         robots = self._untried.pop()
-        self._decide(
+        self._adopt_rule(
             Thresholds((robots,)),
             "to see what 1 robot brings" if robots == 1 else f"to see what {robots} robots bring",
             trying=True,
@@ -128,7 +128,7 @@ class Governor:
                 self._executor, _choose, config, rows, began - config.memory, dict(self._rates)
             )
         except FieldmouseError as trouble:
-            self._decide(self._rule, f"kept: {trouble}", took=self._clock.now() - began)
+            self._adopt_rule(self._rule, f"kept: {trouble}", took=self._clock.now() - began)
             return
         finally:
             # A failed decision has taken time, too.
@@ -136,7 +136,7 @@ class Governor:
             self._warm = True
         self._rates.update(chosen.rates)
         why = f"cheapest for what {chosen.arrivals} pages in {chosen.seconds:.0f} s showed"
-        self._decide(chosen.rule, why, chosen, self._clock.now() - began)
+        self._adopt_rule(chosen.rule, why, chosen, self._clock.now() - began)
 
     def _on_choice_done(self, task: asyncio.Task[None]) -> None:
         self._choosing = None
@@ -145,7 +145,7 @@ class Governor:
             log.error("control of the concurrency failed; the rule stays", exc_info=mistake)
             self._before = self._trace.totals()
 
-    def _decide(
+    def _adopt_rule(
         self, rule: Thresholds, why: str, chosen: ChosenRule | None = None, took: float = 0.0, *, trying: bool = False
     ) -> None:
         now = self._clock.now()
@@ -183,7 +183,7 @@ class Governor:
             if so_far.arrived >= MIN_TRIAL_PAGES:
                 self._rates[self._rule.robots[0]] = so_far.arrived / so_far.seconds
         self._control_log.append(
-            Period(
+            DecisionEffect(
                 number=self._number,
                 until=self._clock.now(),
                 seconds=so_far.seconds,
@@ -205,7 +205,7 @@ class Governor:
 
 def _choose(config: GovernorConfig, rows: Rows, since: float, rates: dict[int, float]) -> ChosenRule:
     # Imported only when needed, and in the thread: the solvers load a compiler.
-    from fieldmouse.control.concurrency_rule import choose_rule
+    from fieldmouse.control.threshold_optimiser import choose_rule
 
     return choose_rule(rows, since, capacity=config.capacity, modes=config.modes, weights=config.cost, remembered=rates)
 
@@ -218,16 +218,18 @@ def initial_rule(settings: Settings) -> Thresholds:
     return Thresholds((settings.fetch.concurrency,))
 
 
-def cost_weights(settings: Settings) -> Cost:
+def cost_weights(settings: Settings) -> CostWeights:
     # Imported only when needed: the solvers load a compiler.
-    from fieldmouse.queueing.model.model import Cost
+    from fieldmouse.queueing.model.model import CostWeights
 
     asked = settings.cost
-    return Cost(loss=asked.loss, obs=asked.obsolete, sojourn=asked.response, robots=asked.robots, star=asked.starvation)
+    return CostWeights(
+        loss=asked.loss, obs=asked.obsolete, sojourn=asked.response, robots=asked.robots, star=asked.starvation
+    )
 
 
 def build_governor(
-    home: CrawlDir, settings: Settings, clock: Clock, trace: PageTrace, apply_rule: Callable[[Thresholds], None]
+    home: CrawlDir, settings: Settings, clock: Clock, trace: BufferTrace, apply_rule: Callable[[Thresholds], None]
 ) -> Governor | None:
     """The governor that changes the rule during the crawl; None if the rule is fixed."""
     control = settings.control
@@ -235,7 +237,7 @@ def build_governor(
         return None
     config = GovernorConfig(
         capacity=settings.buffer.pages,
-        modes=control.fetch_counts(settings.fetch.concurrency),
+        modes=control.concurrency_choices(settings.fetch.concurrency),
         cost=cost_weights(settings),
         every=control.every,
         pages=control.pages,

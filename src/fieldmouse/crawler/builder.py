@@ -19,40 +19,49 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from fieldmouse.aio import WakeUp
-from fieldmouse.backpressure import Backpressure
+from fieldmouse.aio import WakeUpCallbacks
+from fieldmouse.backpressure_state import BackpressureState
 from fieldmouse.clock import Clock, WallClock
-from fieldmouse.config.factories import WorkerConfig, noise_of, plugins_of, scope_of, seeds_of, site_limits_of, traps_of
-from fieldmouse.config.sections import RefreshRequest
+from fieldmouse.config.rules_from_settings import (
+    PageProcessingConfig,
+    noise_of,
+    plugins_of,
+    scope_of,
+    seeds_of,
+    site_limits_of,
+    traps_of,
+)
+from fieldmouse.config.sections import RefreshRunMode
 from fieldmouse.config.settings_file import Settings
+from fieldmouse.control.buffer_trace import BufferTrace, TraceFileWriter
 from fieldmouse.control.governor import build_governor, initial_rule
-from fieldmouse.control.page_trace import PageTrace, TraceFile
-from fieldmouse.crawler.buffer import FullBufferPolicy, IndexingStage, PageBuffer
-from fieldmouse.crawler.crawler import Crawler, PageConsumer, Stages, StatsListener
+from fieldmouse.crawler.crawler import ConsumerBackpressure, Crawler, Stages, StatsListener
 from fieldmouse.crawler.growing_scope import CrawlScope
 from fieldmouse.crawler.in_flight import InFlightTable, VisitRunner
+from fieldmouse.crawler.indexing_stage import IndexingStage
+from fieldmouse.crawler.page_buffer import FullBufferPolicy, PageBuffer
 from fieldmouse.crawler.refresh_state import RefreshState, saved_refresh_state, state_for_run
-from fieldmouse.crawler.stats import CpuUtilisation, LoadMeter
+from fieldmouse.crawler.stats import AgentLoadMeter, CpuUtilisation
 from fieldmouse.crawler.stop_conditions import CrawlLimits, FailureLatch, StopRequest
+from fieldmouse.fetch.auth_headers import AuthHeadersPlugin
 from fieldmouse.fetch.outage import OutageDetector
 from fieldmouse.fetch.politeness_gate import FetchServices, PolitenessGate
-from fieldmouse.fetch.signer import RequestAuth
 from fieldmouse.fetch.worker import ActiveWorkers, FetchPool, FetchSettings, FetchWorker
-from fieldmouse.frontier.distribution_trace import DecisionLog
+from fieldmouse.frontier.distribution_decision_log import DecisionLog
+from fieldmouse.frontier.durable_parts import frontier_state_of
 from fieldmouse.frontier.frontier import Frontier
 from fieldmouse.frontier.protocol import CrawlFrontier
-from fieldmouse.frontier.state import frontier_state_of
 from fieldmouse.http import connection
 from fieldmouse.http.client import Fetcher, HttpFetcher
 from fieldmouse.http.connection import SourceAddress, create_tls_context
-from fieldmouse.http.dns import DnsClient, Resolver
+from fieldmouse.http.dns import DnsBackend, Resolver
 from fieldmouse.import_string import import_callable
+from fieldmouse.policy.concurrency_thresholds import FixedLifetime, PageLifetime
 from fieldmouse.policy.distribution import registry
+from fieldmouse.policy.dns_and_header_options import NameOverrides
 from fieldmouse.policy.front_size import FrontSizeRule
-from fieldmouse.policy.network_overrides import NameMap
 from fieldmouse.policy.politeness import Politeness
 from fieldmouse.policy.scope import Scope
-from fieldmouse.policy.thresholds import FixedLifetime, PageLifetime
 from fieldmouse.robotstxt.parser import RobotsTxtCache
 from fieldmouse.storage.checkpoint import (
     Checkpoint,
@@ -72,7 +81,7 @@ from fieldmouse.workers.pool import ShardsPart, WorkerPool
 from fieldmouse.workers.supervisor import MAX_OUTSTANDING_PAGES, WorkerConnection
 
 if TYPE_CHECKING:
-    from fieldmouse.crawler.cluster import ClusterStage, JoinRequest
+    from fieldmouse.crawler.cluster_agent import ClusterStage, JoinRequest
     from fieldmouse.workers.inline_worker import InlineWorker
 
 
@@ -130,10 +139,10 @@ def open_decision_log(home: CrawlDir, settings: Settings) -> DecisionLog | None:
 
 def worker_config(
     home: CrawlDir, settings: Settings, scope: Scope, *, is_open: bool = False, is_shared: bool = False
-) -> WorkerConfig:
-    """`is_open` and `is_shared` as in `WorkerConfig`; both are false for a reader of stored pages."""
+) -> PageProcessingConfig:
+    """`is_open` and `is_shared` as in `PageProcessingConfig`; both are false for a reader of stored pages."""
     limits = settings.limits
-    return WorkerConfig(
+    return PageProcessingConfig(
         user_agent=settings.crawl.user_agent,
         robot=settings.crawl.product.partition("/")[0].lower(),
         contact=settings.crawl.contact,
@@ -177,7 +186,7 @@ def open_local_frontier(
         state=frontier_state_of(last) if last else None,
         resumed_delay=politeness.host_delay,
         run_size=settings.frontier.sieve_run,
-        witness=witness,
+        decision_log=witness,
         limits=site_limits_of(settings),
         share=settings.refresh.share,
         hold_before=hold_before,
@@ -233,12 +242,12 @@ def make_fetcher(
     )
 
 
-def make_signer(settings: Settings) -> RequestAuth | None:
+def make_signer(settings: Settings) -> AuthHeadersPlugin | None:
     """Signer of requests to the user's own sites, if the settings name a plug-in."""
     asked = settings.plugins
     if not asked.sign:
         return None
-    return RequestAuth(
+    return AuthHeadersPlugin(
         import_callable(asked.sign, "sign"),
         asked.sign,
         hosts=[host_of(url) for url in map(parse, asked.sign_hosts or settings.crawl.seeds) if url],
@@ -281,7 +290,7 @@ OpenDurable = Callable[[CrawlDir, Checkpoint | None], Durable]
 
 
 @dataclass(frozen=True, slots=True)
-class CrawlParts:
+class BuiltCrawl:
     """An assembled crawl and its cleanup."""
 
     crawler: Crawler
@@ -309,14 +318,14 @@ def build_crawl(
     *,
     clock: Clock | None = None,
     fetcher: Fetcher | None = None,
-    dns: DnsClient | None = None,
+    dns: DnsBackend | None = None,
     lane: type[WorkerConnection] | type[InlineWorker] = WorkerConnection,
     obsolescence: PageLifetime | None = None,
     parts: Sequence[OpenDurable] = (),
-    audience: PageConsumer | None = None,
-    order: RefreshRequest | None = None,
+    audience: ConsumerBackpressure | None = None,
+    order: RefreshRunMode | None = None,
     joining: JoinRequest | None = None,
-) -> CrawlParts:
+) -> BuiltCrawl:
     """Open every stage at the last checkpoint and connect them; if one fails, those before it are closed.
 
     The defaults are the wall clock, the network and worker processes; the lab has others. `parts` are
@@ -325,14 +334,14 @@ def build_crawl(
     polled if `order` or the settings say so.
     """
     opened, real, clock = ResourceStack(), clock is None, clock or WallClock()
-    order = order or (RefreshRequest() if settings.refresh.on else None)
+    order = order or (RefreshRunMode() if settings.refresh.on else None)
     with opened.closed_on_error():
         home.check_regular_files()
         journal, last = open_journal(home)
         opened.close_later(journal)
         seeds = seeds_of(settings)
         politeness = politeness_policy(settings)
-        meter, bell, fuse = Backpressure(), WakeUp(), FailureLatch(home.path)
+        meter, bell, failure_latch = BackpressureState(), WakeUpCallbacks(), FailureLatch(home.path)
         stopping, roster = StopRequest(bell), ActiveWorkers(meter)
         tally = sealed_counters(last)
         with explain_lost_checkpoint(journal):
@@ -344,7 +353,7 @@ def build_crawl(
             exclusions = RobotsTxtCache(clock, product=settings.crawl.product.partition("/")[0])
             network = None
             if joining is not None:
-                from fieldmouse.crawler.cluster import ClusterStage  # only for an agent of a cluster
+                from fieldmouse.crawler.cluster_agent import ClusterStage  # only for an agent of a cluster
 
                 network = ClusterStage(
                     joining,
@@ -357,7 +366,7 @@ def build_crawl(
                     tally=tally,
                     meter=meter,
                     bell=bell,
-                    fuse=fuse,
+                    failure_latch=failure_latch,
                     stopping=stopping,
                 )
             frontier: CrawlFrontier = opened.close_later(
@@ -366,7 +375,7 @@ def build_crawl(
                 else open_local_frontier(home, settings, last, clock, politeness, witness, refresh.held)
             )
             outcomes = opened.close_later(DurableLog("outcomes", home / "outcomes.log", last))
-            shared = network.scope if network is not None else None
+            shared = network.scope_additions if network is not None else None
             scope = CrawlScope(scope_of(settings, seeds), seeds, home, last, shared=shared)
             more: list[Durable] = [scope]
             if scope.held_links is not None:
@@ -377,28 +386,28 @@ def build_crawl(
                 # imports all polling policies, which few crawls need
                 from fieldmouse.crawler import refresh as polls
 
-                ledger = opened.close_later(polls.open_page_table(home, settings, last))
+                table = opened.close_later(polls.open_page_table(home, settings, last))
                 refreshing = polls.Poller(
                     order,
                     refresh,
-                    ledger=ledger,
+                    table=table,
                     frontier=frontier,
                     outcomes=outcomes,
                     clock=clock,
-                    scheduler=polls.make_scheduler(home, ledger, settings, refresh, clock),
+                    scheduler=polls.make_scheduler(home, table, settings, refresh, clock),
                     opened_at=now,
                     round_noted=saved_refresh_state(last).round if order.once else 0.0,
                     share=network.poll_budget_share if network is not None else None,
                     elsewhere=_fetched_by_others(scope, network) if network is not None else None,
                 )
-                more += [ledger, refreshing]
+                more += [table, refreshing]
             if network is not None:
                 more += [opened.close_later(part) for part in network.durables]
         quota = network.page_quota if network is not None else None
-        desk = InFlightTable(tally, page_limit=settings.crawl.pages if quota is None else 0, quota=quota)
+        in_flight_table = InFlightTable(tally, page_limit=settings.crawl.pages if quota is None else 0, quota=quota)
         readings = opened.close_later(BestEffortLog(home / "readings.log"))
-        trace_file = TraceFile(home / "pages.trace", settings.control.trace)
-        trace = opened.close_later(PageTrace(clock=clock, file=trace_file, meter=meter))
+        trace_file = TraceFileWriter(home / "pages.trace", settings.control.trace)
+        trace = opened.close_later(BufferTrace(clock=clock, file=trace_file, meter=meter))
         shards, when_full = home.identity.shards, when_full_policy(settings)
         buffer: PageBuffer[tuple[int, Outcome]] = PageBuffer(
             lanes=shards,
@@ -422,11 +431,11 @@ def build_crawl(
             buffer=buffer,
             trace=trace,
             obsolescence=obsolescence or FixedLifetime(settings.buffer.obsolete_after or math.inf),
-            in_flight=desk,
+            in_flight=in_flight_table,
             frontier=frontier,
             outcomes=outcomes,
             scope=scope,
-            failure=fuse,
+            failure=failure_latch,
             stop=stopping,
             active_workers=roster,
             wake_up=bell,
@@ -434,12 +443,14 @@ def build_crawl(
             follow_sitemaps=settings.index.sitemaps,
             is_target_stored=refreshing.is_target_stored if refreshing is not None else None,
         )
-        durable = CheckpointParts(home, journal, (ShardsPart(indexing.indexer), outcomes, desk, frontier, *more), last)
+        durable = CheckpointParts(
+            home, journal, (ShardsPart(indexing.indexer), outcomes, in_flight_table, frontier, *more), last
+        )
 
         resolver = Resolver(
             clock=clock,
             allow_private=settings.network.allow_private,
-            names=NameMap(settings.network.resolve),
+            names=NameOverrides(settings.network.resolve),
             nameservers=settings.network.nameservers,
             dns=dns,
         )
@@ -452,7 +463,7 @@ def build_crawl(
         )
         opinion = network.other_agents if network is not None else None
         robot = FetchWorker(transport, fetch_settings(settings, politeness), indexing, prober, opinion)
-        visits = VisitRunner(robot, desk, frontier, fuse, stopping, bell, clock)
+        visits = VisitRunner(robot, in_flight_table, frontier, failure_latch, stopping, bell, clock)
         fleet = FetchPool(
             rule=initial_rule(settings),
             meter=meter,
@@ -471,7 +482,7 @@ def build_crawl(
         load = None
         if network is not None:
             cpu = CpuUtilisation(lambda: indexing.indexer.pids) if real else None
-            load = LoadMeter(meter, lambda: trace.gauge.served, MAX_OUTSTANDING_PAGES * shards, cpu=cpu)
+            load = AgentLoadMeter(meter, lambda: trace.gauge.served, MAX_OUTSTANDING_PAGES * shards, cpu=cpu)
         stages = Stages(
             home=home,
             durables=durable,
@@ -491,7 +502,7 @@ def build_crawl(
             checkpoint_every=settings.storage.checkpoint,
         )
         agent = Crawler(stages, clock=clock, limits=limits, listeners=listeners, audience=audience)
-        return CrawlParts(agent, stages, prober, fetcher, resolver, opened)
+        return BuiltCrawl(agent, stages, prober, fetcher, resolver, opened)
 
 
 def _fetched_by_others(scope: CrawlScope, network: ClusterStage) -> Callable[[Url, float], bool]:

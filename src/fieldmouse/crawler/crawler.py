@@ -11,18 +11,19 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from fieldmouse.aio import DaemonExecutor, cancel_and_wait
-from fieldmouse.backpressure import Backpressure
+from fieldmouse.backpressure_state import BackpressureState
 from fieldmouse.clock import Clock
+from fieldmouse.control.buffer_trace import BufferTrace
 from fieldmouse.control.governor import Governor
-from fieldmouse.control.page_trace import PageTrace
-from fieldmouse.crawler.buffer import IndexingStage
+from fieldmouse.crawler.indexing_stage import IndexingStage
 from fieldmouse.crawler.retry_failed import RetryFailed
-from fieldmouse.crawler.stats import LoadMeter, StatsAtStart, live_stats, make_summary, refresh_summary
+from fieldmouse.crawler.stats import AgentLoadMeter, StatsAtStart, live_stats, make_summary, refresh_summary
 from fieldmouse.crawler.stop_conditions import CrawlLimits
 from fieldmouse.errors import DrainTimeout
 from fieldmouse.fetch.worker import FetchPool
 from fieldmouse.formatting import format_count
 from fieldmouse.frontier.frontier import Frontier
+from fieldmouse.policy.retry import CLEARABLE
 from fieldmouse.storage.checkpoint import CheckpointParts
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.storage.log import BestEffortLog
@@ -30,10 +31,10 @@ from fieldmouse.types.reason import StoppedBy
 from fieldmouse.types.request import Request, RequestKind
 from fieldmouse.types.stats import LiveStats, Summary
 from fieldmouse.url import Url
-from fieldmouse.workers.supervisor import peak_rss
+from fieldmouse.workers.protocol import peak_rss
 
 if TYPE_CHECKING:
-    from fieldmouse.crawler.cluster import ClusterStage  # loaded only by an agent of a cluster
+    from fieldmouse.crawler.cluster_agent import ClusterStage  # loaded only by an agent of a cluster
     from fieldmouse.crawler.refresh import Poller  # loaded only by a crawl that polls
 
 
@@ -42,11 +43,11 @@ CONSUMER_CHECK_EVERY = 0.1
 EAGER_CHECKPOINT_EVERY = 0.5
 
 
-class PageConsumer(Protocol):
-    def is_behind(self) -> bool:
+class ConsumerBackpressure(Protocol):
+    def is_too_far_behind(self) -> bool:
         """Whether it has so large a backlog that fetching should pause."""
 
-    def is_finished(self) -> bool:
+    def allows_run_to_end(self) -> bool:
         """Whether it has taken all durable pages, or has stopped reading."""
 
     def waits_for_checkpoint(self) -> bool:
@@ -56,15 +57,15 @@ class PageConsumer(Protocol):
 class CombinedConsumerStatus:
     """Several consumers as one: none may be behind, and all must be content."""
 
-    def __init__(self, *audiences: PageConsumer):
+    def __init__(self, *audiences: ConsumerBackpressure):
         self._audiences = audiences
 
-    def is_behind(self) -> bool:
-        return any(audience.is_behind() for audience in self._audiences)
+    def is_too_far_behind(self) -> bool:
+        return any(audience.is_too_far_behind() for audience in self._audiences)
 
-    def is_finished(self) -> bool:
+    def allows_run_to_end(self) -> bool:
         # Ask all: a consumer may begin to hurry when it is asked for the first time.
-        content = [audience.is_finished() for audience in self._audiences]
+        content = [audience.allows_run_to_end() for audience in self._audiences]
         return all(content)
 
     def waits_for_checkpoint(self) -> bool:
@@ -72,11 +73,11 @@ class CombinedConsumerStatus:
 
 
 async def wait_for_consumer(
-    audience: PageConsumer, checkpoint: Callable[[], Awaitable[None]], clock: Clock, *, every: float
+    audience: ConsumerBackpressure, checkpoint: Callable[[], Awaitable[None]], clock: Clock, *, every: float
 ) -> None:
     """Wait until the consumer has all pages, writing checkpoints: only these store its position."""
     sealed_at = -math.inf
-    while sealed_at < 0 or not audience.is_finished():
+    while sealed_at < 0 or not audience.allows_run_to_end():
         wait = min(EAGER_CHECKPOINT_EVERY, every) if audience.waits_for_checkpoint() else every
         if clock.now() - sealed_at >= wait:
             await checkpoint()
@@ -101,13 +102,13 @@ class Stages:
     durables: CheckpointParts
     indexing: IndexingStage
     pool: FetchPool
-    backpressure: Backpressure
-    trace: PageTrace
+    backpressure: BackpressureState
+    trace: BufferTrace
     readings: BestEffortLog
     governor: Governor | None
     poller: Poller | None
     cluster: ClusterStage | None = None
-    load: LoadMeter | None = None  # of an agent of a cluster: sent to other agents
+    load: AgentLoadMeter | None = None  # of an agent of a cluster: sent to other agents
 
 
 class Crawler:
@@ -120,16 +121,16 @@ class Crawler:
         clock: Clock,
         limits: CrawlLimits,
         listeners: Sequence[StatsListener] = (),
-        audience: PageConsumer | None = None,
+        audience: ConsumerBackpressure | None = None,
     ):
         self._stages, self._clock, self._limits = stages, clock, limits
         self._listeners, self._audience = listeners, audience
         indexing = self._indexing = stages.indexing
         self._frontier, self._failure, self._fleet = indexing.frontier, indexing.failure, stages.pool
-        self._indexer, self._desk = indexing.indexer, indexing.in_flight
+        self._indexer, self._in_flight_table = indexing.indexer, indexing.in_flight
         self._parts, self._stopping, self._governor = stages.durables, indexing.stop, stages.governor
         self._refreshing, self._network = stages.poller, stages.cluster
-        tally = self._desk.tally
+        tally = self._in_flight_table.tally
         self._before, self._seconds_before = StatsAtStart.capture(tally, self._frontier), tally.seconds
         self._started = clock.now()
         self._crawled = False  # nothing is left to fetch
@@ -145,7 +146,7 @@ class Crawler:
         self._stages.trace.flush()
         # From here to the end of `seal` nothing else runs, so the state is consistent.
         batches = [state.batch for state in shards]
-        self._indexing.settle_durable(batches, self._seconds_before + self._elapsed_seconds())
+        self._indexing.settle_durable(batches, self._seconds_before + self._seconds_of_this_run())
         moment = self._parts.seal(self._clock.now(), clean=clean, stopped_by=self._stopping.reason)
         # A crawl that stops at once must not wait for this thread.
         await asyncio.get_running_loop().run_in_executor(DaemonExecutor(), self._parts.commit, moment)
@@ -169,22 +170,26 @@ class Crawler:
     async def crawl(self, seeds: Sequence[Url], *, retry_failed: RetryFailed | None = None) -> Summary:
         self._started = self._clock.now()
         await self._indexer.start()
-        if retry_failed is not None and self._network is None:
-            retry_failed.clear_verdicts(self._local_frontier)
-        self._stages.readings.begin()
+        if self._network is None and retry_failed is not None:
+            retry_failed.clear_verdicts(self._require_local_frontier)
+        elif self._network is None and self._refreshing is not None:
+            self._require_local_frontier.clear_host_verdicts(CLEARABLE)  # each refresh tries all hosts again
+        self._stages.readings.roll_back_to_checkpoint()
         self._parts.open_for_writing()
         await self._indexer.roll_back_and_accept()
-        self._stages.trace.start_recording()
+        self._stages.trace.record_start()
         if self._governor is not None:
             self._governor.start()
         if self._network is not None:
             if retry_failed is not None:
-                self._network.retry_failed(retry_failed, self._indexing.outcomes, self._started)
-            await self.checkpoint()  # from `begin` on pages may arrive, and a kill may happen
+                self._network.retry_failed_urls_of_crawl(retry_failed, self._indexing.outcomes, self._started)
+            await self.checkpoint()  # from `roll_back_to_checkpoint` on pages may arrive, and a kill may happen
             await self._network.join_cluster()
         self._frontier.discover([Request(url, kind=RequestKind.SEED, seen_at=self._started) for url in seeds])
         if retry_failed is not None and self._network is None:
-            retry_failed.requeue(self._local_frontier, self._indexing.outcomes, self._desk.tally, self._started)
+            retry_failed.requeue(
+                self._require_local_frontier, self._indexing.outcomes, self._in_flight_table.tally, self._started
+            )
         await self.checkpoint()
         self._pause_if_consumer_is_behind()
         if self._refreshing is not None:
@@ -204,7 +209,7 @@ class Crawler:
         if self._audience is not None:
             await wait_for_consumer(self._audience, self.checkpoint, self._clock, every=self._limits.checkpoint_every)
         await self.checkpoint(clean=True)
-        await self._indexer.merge_indexes()
+        await self._indexer.merge_indexes_and_cdxj_logs()
         self._publish_reading()
         return self._make_summary()
 
@@ -248,7 +253,7 @@ class Crawler:
             # new links may turn up: before the check whether any work is left
             self._indexing.apply_shared_scope()
             now = self._clock.now()
-            full = self._desk.is_page_limit_reached and not self._frontier.waiting_polls
+            full = self._in_flight_table.is_page_limit_fetched and not self._frontier.waiting_polls
             limit = self._limits.limit_reached(
                 pages=full, seconds=now - self._started, free_bytes=self._stages.home.free_bytes
             )
@@ -266,16 +271,18 @@ class Crawler:
                 self._publish_reading()
             # An agent at its page quota is idle, too: its checkpoint may free quota for other agents.
             stuck = (
-                self._frontier.ready_at() is None or self._desk.is_page_limit_in_flight or self._is_round_stalled(now)
+                self._frontier.ready_at() is None
+                or self._in_flight_table.is_page_limit_in_flight
+                or self._is_round_stalled(now)
             )
             idle = not meter.active_visits and not meter.level and stuck
-            if now - sealed_at >= self._checkpoint_interval(idle, was_idle):
+            if now - sealed_at >= self._seconds_to_next_checkpoint(idle, was_idle):
                 await self.checkpoint()
                 sealed_at = self._clock.now()
             was_idle = idle
             if idle and not self._work_left():
                 return
-            if idle and not self._desk.has_undurable and self._is_round_stalled(now):
+            if idle and not self._in_flight_table.has_undurable and self._is_round_stalled(now):
                 assert self._refreshing is not None
                 self._refreshing.end_round_early(now)
                 return
@@ -289,22 +296,22 @@ class Crawler:
             max(CONSUMER_CHECK_EVERY, self._refreshing.seconds_until_next_poll(self._clock.now())), IDLE_CHECK_EVERY
         )
 
-    def _checkpoint_interval(self, idle: bool, was_idle: bool) -> float:
+    def _seconds_to_next_checkpoint(self, idle: bool, was_idle: bool) -> float:
         """Seconds between the last checkpoint and the next."""
         if not idle:
             return self._limits.checkpoint_every
         if self._refreshing is not None:
-            if not self._refreshing.has_unsaved_polls and not self._desk.has_undurable:
+            if not self._refreshing.has_unsaved_polls and not self._in_flight_table.has_undurable:
                 return math.inf  # nothing has happened, and nothing will until a poll is due
             longest = IDLE_CHECK_EVERY if self._refreshing.is_single_round else math.inf
             return min(longest, self._limits.checkpoint_every)
-        if self._network is not None and not self._desk.has_undurable:
+        if self._network is not None and not self._in_flight_table.has_undurable:
             return math.inf  # the work of other agents is on the coordinator
         # A crawl that stays idle only waits for another crawl to take a host: no hurry.
         return min(IDLE_CHECK_EVERY if was_idle else 0.0, self._limits.checkpoint_every)
 
     @property
-    def _local_frontier(self) -> Frontier:
+    def _require_local_frontier(self) -> Frontier:
         """The frontier of a crawl on one machine."""
         assert isinstance(self._frontier, Frontier), "the queue of a cluster is on the coordinator"
         return self._frontier
@@ -320,7 +327,7 @@ class Crawler:
 
     def _pause_if_consumer_is_behind(self) -> None:
         if self._audience is not None:
-            self._stages.backpressure.set_paused(self._audience.is_behind())
+            self._stages.backpressure.set_paused(self._audience.is_too_far_behind())
 
     async def _drain_buffer(self) -> None:
         while self._stages.backpressure.level:
@@ -328,12 +335,14 @@ class Crawler:
             self._indexing.move_pages_on()
             await self._clock.sleep(0.01)
 
-    def _elapsed_seconds(self) -> float:
+    def _seconds_of_this_run(self) -> float:
         return self._clock.now() - self._started
 
     def _publish_reading(self) -> None:
         stages = self._stages
-        reading = live_stats(self._clock.now(), self._desk, self._frontier, stages.backpressure, stages.trace.gauge)
+        reading = live_stats(
+            self._clock.now(), self._in_flight_table, self._frontier, stages.backpressure, stages.trace.gauge
+        )
         stages.readings.append(msgspec.msgpack.encode(reading))
         for listener in self._listeners:
             listener(reading)
@@ -342,14 +351,14 @@ class Crawler:
         stopped_by, refresh = self._stopping.reason, None
         is_done = not self._work_left()
         if self._refreshing is not None:
-            refresh = refresh_summary(self._before, self._desk.tally, self._frontier, self._refreshing)
+            refresh = refresh_summary(self._before, self._in_flight_table.tally, self._frontier, self._refreshing)
             is_done = self._refreshing.is_round_over
             # A crawl that polls for a fixed time is done when that time is over.
             is_done = is_done or (stopped_by is StoppedBy.TIME_LIMIT and self._refreshing.has_time_limit)
         return make_summary(
-            self._desk,
+            self._in_flight_table,
             self._frontier,
-            seconds=self._elapsed_seconds(),
+            seconds=self._seconds_of_this_run(),
             before=self._before,
             peak_rss=peak_rss() + self._indexer.peak_rss,
             stopped_by=stopped_by,

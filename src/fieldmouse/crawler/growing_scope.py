@@ -23,12 +23,19 @@ from typing import NamedTuple
 import msgspec
 import xxhash
 
-from fieldmouse.policy.scope import Scope, ScopeState, SharedScope
+from fieldmouse.policy.scope import SavedScope, Scope, SharedScopeAdditions
 from fieldmouse.storage import outcome_log_reader
-from fieldmouse.storage.checkpoint import Checkpoint, Durable, DurableLog, Sealed, sealed_outcome_bytes, sealed_scope
+from fieldmouse.storage.checkpoint import (
+    Checkpoint,
+    Durable,
+    DurableLog,
+    SealedPart,
+    sealed_outcome_bytes,
+    sealed_scope,
+)
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.storage.log import read_records
-from fieldmouse.types.outcome import IndexResult, OutcomeRow
+from fieldmouse.types.outcome import OutcomeRow, WorkerResult
 from fieldmouse.types.reason import OutcomeKind
 from fieldmouse.types.request import Request
 from fieldmouse.url import Url, host_of
@@ -59,7 +66,13 @@ class CrawlScope(Durable):
     name = "scope"
 
     def __init__(
-        self, base: Scope, seeds: Sequence[Url], home: CrawlDir, last: Checkpoint | None, *, shared: SharedScope | None
+        self,
+        base: Scope,
+        seeds: Sequence[Url],
+        home: CrawlDir,
+        last: Checkpoint | None,
+        *,
+        shared: SharedScopeAdditions | None,
     ):
         """`shared` exchanges additions with the other agents of the crawl."""
         self._mark = xxhash.xxh3_128_hexdigest(msgspec.json.encode(base, order="deterministic"))
@@ -112,7 +125,7 @@ class CrawlScope(Durable):
             self._warned = True
             return
         place = self.held_links.append(_encode(link))
-        self._waiting.setdefault(self.scope.scope_name(host_of(link.url)), []).append(place)
+        self._waiting.setdefault(self.scope.scope_key(host_of(link.url)), []).append(place)
 
     def _index_held_links(self) -> None:
         """Find the links held back by earlier runs; those in scope were followed when their host joined."""
@@ -120,24 +133,24 @@ class CrawlScope(Durable):
         for place, record in read_records(self.held_links.path, length=self.held_links.length):
             host = host_of(_link(record).url)
             if not self.scope.admits_host(host):
-                self._waiting.setdefault(self.scope.scope_name(host), []).append(place)
+                self._waiting.setdefault(self.scope.scope_key(host), []).append(place)
 
     def _take_held_links(self, url: Url) -> list[Request]:
-        places = self._waiting.pop(self.scope.scope_name(host_of(url)), [])
-        held = [_link(self.held_links.read(place)) for place in places] if self.held_links is not None else []
+        places = self._waiting.pop(self.scope.scope_key(host_of(url)), [])
+        held = [_link(self.held_links.read_record(place)) for place in places] if self.held_links is not None else []
         return [link for link in held if self.scope.admits_path(link.url)]
 
     # -- seeds
 
-    def widen_by_result(self, link: Request, parsed: IndexResult) -> list[Request]:
+    def widen_by_result(self, link: Request, parsed: WorkerResult) -> list[Request]:
         """Handle a page, or a redirect of a seed; returns held links that are now in scope."""
         if parsed.kind is OutcomeKind.PAGE:
             may = link.is_from_seed or self._shared is not None
-            if may and not self.scope.admits(link.url) and self.scope.follows_redirect(link.url):
+            if may and not self.scope.admits(link.url) and self.scope.follows_seed_redirect(link.url):
                 return self._join_from_redirect(link)
         elif parsed.kind is OutcomeKind.MOVED and link.is_from_seed:
             target = Url(_row(parsed.row).target)
-            if not self.scope.follows_redirect(target):
+            if not self.scope.follows_seed_redirect(target):
                 log.warning(
                     "seed %s redirects to %s, which is out of scope; to crawl it, add it with"
                     " `resume --seed`, or begin with `--follow-seed-redirects`",
@@ -150,7 +163,7 @@ class CrawlScope(Durable):
         """Add what other agents added to the scope; returns held links that are now in scope."""
         links: list[Request] = []
         for url in self._shared.take_received() if self._shared is not None else ():
-            if not self.scope.admits(url) and self.scope.follows_redirect(url):
+            if not self.scope.admits(url) and self.scope.follows_seed_redirect(url):
                 links += self._add_to_scope(url)
         return links
 
@@ -180,7 +193,7 @@ class CrawlScope(Durable):
         ended = []
         for row in rows:
             if row.depth == 0 or row.url in self._unsettled:
-                is_followed = row.kind is OutcomeKind.MOVED and self.scope.follows_redirect(Url(row.target))
+                is_followed = row.kind is OutcomeKind.MOVED and self.scope.follows_seed_redirect(Url(row.target))
                 self._targets[row.url] = Url(row.target) if is_followed else None
                 if row.url in self._unsettled:
                     ended.append(row.url)
@@ -208,9 +221,9 @@ class CrawlScope(Durable):
 
     # -- part of the checkpoint
 
-    def begin(self) -> None:
+    def roll_back_to_checkpoint(self) -> None:
         if self._is_changed:
             log.warning(SCOPE_CHANGED)
 
-    def seal(self) -> Sealed[ScopeState]:
-        return Sealed(ScopeState(self._mark, tuple(self._joined), self.may_grow, self._seeds))
+    def seal(self) -> SealedPart[SavedScope]:
+        return SealedPart(SavedScope(self._mark, tuple(self._joined), self.may_grow, self._seeds))

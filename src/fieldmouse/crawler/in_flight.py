@@ -19,23 +19,23 @@ from typing import Protocol
 
 import msgspec
 
-from fieldmouse.aio import WakeUp
+from fieldmouse.aio import WakeUpCallbacks
 from fieldmouse.clock import Clock
 from fieldmouse.crawler.stop_conditions import FailureLatch, StopRequest
 from fieldmouse.errors import StorageError
 from fieldmouse.fetch.worker import FetchWorker, VisitReport
 from fieldmouse.frontier.protocol import CrawlFrontier
-from fieldmouse.storage.checkpoint import CrawlCounters, Durable, Sealed
-from fieldmouse.types.outcome import ContentChange, Failed, IndexResult, OutcomeRow, Refused, outcome_row
+from fieldmouse.storage.checkpoint import CrawlCounters, Durable, SealedPart
+from fieldmouse.types.outcome import ContentChange, Failed, OutcomeRow, Refused, WorkerResult, outcome_row
 from fieldmouse.types.reason import OutcomeKind, OutcomeReason
-from fieldmouse.types.request import EnteredBy, HostVisit, QueuedRequest, Request
+from fieldmouse.types.request import FrontierEntryOrigin, HostVisit, NumberedRequest, Request
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(OutcomeRow).decode
 
 
-class PageQuota(Protocol):
-    """This agent's share of a page limit for several agents: see `cluster/client/pending.py`."""
+class AgentPageQuota(Protocol):
+    """This agent's share of a page limit for several agents: see `cluster/client/pending_calls.py`."""
 
     def set_in_flight_counter(self, in_air: Callable[[], int]) -> None:
         """Set the function that counts pages in flight, or known and not settled."""
@@ -49,7 +49,7 @@ class InFlightTable(Durable):
 
     name = "tally"
 
-    def __init__(self, tally: CrawlCounters, *, page_limit: int, quota: PageQuota | None = None):
+    def __init__(self, tally: CrawlCounters, *, page_limit: int, quota: AgentPageQuota | None = None):
         """`page_limit` applies to a crawl on one machine, 0 for none; an agent of a cluster has a quota
         instead."""
         self.tally = tally
@@ -59,16 +59,16 @@ class InFlightTable(Durable):
         self._pages_in_flight: set[int] = set()  # pages requested whose outcome is not known
         self._polls_in_flight: set[int] = set()  # polls without an outcome; no limit counts them
         self._answered_polls: set[int] = set()  # polls with a response or an outcome
-        self._known: dict[int, dict[int, list[IndexResult]]] = {}  # by shard and batch
+        self._known: dict[int, dict[int, list[WorkerResult]]] = {}  # by shard and batch
         # Outcomes without a response to archive: known at once, settled by the next checkpoint.
-        self._verdicts: list[tuple[IndexResult, Request]] = []
+        self._verdicts: list[tuple[WorkerResult, Request]] = []
         self.undurable_polls = 0  # known and not settled
         self.undurable: Counter[OutcomeKind] = Counter()  # known and not settled, by kind
         self.undurable_bytes = 0
         if quota is not None:
-            quota.set_in_flight_counter(self._pages_not_settled)
+            quota.set_in_flight_counter(self._count_unsettled_pages)
 
-    def _pages_not_settled(self) -> int:
+    def _count_unsettled_pages(self) -> int:
         return len(self._pages_in_flight) + self.undurable[OutcomeKind.PAGE]
 
     @property
@@ -77,12 +77,12 @@ class InFlightTable(Durable):
         return self.undurable_polls > 0 or any(self.undurable.values())
 
     @property
-    def stored_pages(self) -> int:
+    def stored_page_count(self) -> int:
         """Pages stored, including those of the next checkpoint."""
         return self.tally.pages + self.undurable[OutcomeKind.PAGE]
 
     @property
-    def _discovered_pages(self) -> int:
+    def _discovered_page_count(self) -> int:
         return self.tally.first_fetched_pages + self.undurable[OutcomeKind.PAGE]
 
     @property
@@ -90,19 +90,19 @@ class InFlightTable(Durable):
         """Whether the page limit would be reached if all pages in flight arrive."""
         if self._quota is not None:
             return not self._quota.has_room()
-        return bool(self.page_limit) and self._discovered_pages + len(self._pages_in_flight) >= self.page_limit
+        return bool(self.page_limit) and self._discovered_page_count + len(self._pages_in_flight) >= self.page_limit
 
     @property
-    def is_page_limit_reached(self) -> bool:
-        return bool(self.page_limit) and self._discovered_pages >= self.page_limit
+    def is_page_limit_fetched(self) -> bool:
+        return bool(self.page_limit) and self._discovered_page_count >= self.page_limit
 
-    def try_start_fetch(self, ticket: QueuedRequest) -> bool:
+    def try_start_fetch(self, ticket: NumberedRequest) -> bool:
         """Whether the ticket may be requested; if so, it counts as in flight.
 
         Pages in flight count against the limit until their outcome is known, so that exactly as many pages
         are stored as requested. A poll is always allowed: polls have their own budget.
         """
-        if ticket.origin is EnteredBy.POLLED:
+        if ticket.entered_by is FrontierEntryOrigin.POLLED:
             self._polls_in_flight.add(ticket.number)
             return True
         if self.is_page_limit_in_flight:
@@ -110,16 +110,16 @@ class InFlightTable(Durable):
         self._pages_in_flight.add(ticket.number)
         return True
 
-    def start_visit(self, tickets: Iterable[QueuedRequest]) -> None:
+    def start_visit(self, tickets: Iterable[NumberedRequest]) -> None:
         """Record tickets that a fetch worker received: each gets an outcome or is returned."""
         self._leased.update([ticket.number for ticket in tickets])
 
-    def end_visit(self, tickets: Iterable[QueuedRequest]) -> None:
+    def end_visit(self, tickets: Iterable[NumberedRequest]) -> None:
         self._leased.difference_update([ticket.number for ticket in tickets])
 
     def split_failed_and_unstarted(
-        self, tickets: Iterable[QueuedRequest]
-    ) -> tuple[list[QueuedRequest], list[QueuedRequest]]:
+        self, tickets: Iterable[NumberedRequest]
+    ) -> tuple[list[NumberedRequest], list[NumberedRequest]]:
         """Split leased tickets into those the fetch worker failed on and those it had not started.
 
         If it had requested none, the cause is common to all tickets: then all of them count as failed on.
@@ -128,10 +128,10 @@ class InFlightTable(Durable):
         asked = [ticket for ticket in left if ticket.number in self._pages_in_flight | self._polls_in_flight]
         return asked or left, [ticket for ticket in left if ticket not in asked] if asked else []
 
-    def mark_delivered(self, number: int, link: Request) -> None:
+    def mark_awaiting_index(self, number: int, link: Request) -> None:
         self.awaiting_index[number] = link
         self._leased.discard(number)
-        if link.door is EnteredBy.POLLED:
+        if link.door is FrontierEntryOrigin.POLLED:
             self._polls_in_flight.discard(number)
             self._answered_polls.add(number)
 
@@ -142,22 +142,22 @@ class InFlightTable(Durable):
         self._answered_polls.discard(number)
         self._leased.discard(number)
 
-    def unmark_delivered(self, number: int) -> Request:
+    def take_back_dropped_response(self, number: int) -> Request:
         """Take back a response that found no room in the buffer; returns the link to fetch again."""
         self.forget_request(number)
         link = self.awaiting_index.pop(number)
         return msgspec.structs.replace(link, drops=link.drops + 1)
 
-    def record_outcome(self, number: int, outcome: Refused | Failed) -> None:
+    def record_failed_or_refused(self, number: int, outcome: Refused | Failed) -> None:
         self.forget_request(number)
         link, kind = outcome.link, OutcomeKind.REFUSED if isinstance(outcome, Refused) else OutcomeKind.FAILED
         row = outcome_row(link, kind, outcome.at, reason=outcome.reason, detail=outcome.detail)
-        self._verdicts.append((IndexResult(number, 0, 0, kind, _encode(row), reason=row.reason), link))
-        if link.door is EnteredBy.POLLED:
+        self._verdicts.append((WorkerResult(number, 0, 0, kind, _encode(row), reason=row.reason), link))
+        if link.door is FrontierEntryOrigin.POLLED:
             self._answered_polls.add(number)
-        self._count_known(number, kind)
+        self._count_undurable_outcome(number, kind)
 
-    def record_parsed(self, parsed: Iterable[IndexResult]) -> list[Request]:
+    def record_parsed(self, parsed: Iterable[WorkerResult]) -> list[Request]:
         """Record the indexer's results; returns the links it found."""
         links: list[Request] = []
         for page in parsed:
@@ -166,25 +166,25 @@ class InFlightTable(Durable):
                 continue
             self._pages_in_flight.discard(page.number)
             self._known.setdefault(page.shard, {}).setdefault(page.batch, []).append(page)
-            self._count_known(page.number, page.kind)
+            self._count_undurable_outcome(page.number, page.kind)
             self.undurable_bytes += page.size
         return links
 
-    def _count_known(self, number: int, kind: OutcomeKind, by: int = 1) -> None:
+    def _count_undurable_outcome(self, number: int, kind: OutcomeKind, by: int = 1) -> None:
         """Count a known outcome, or uncount it with `by=-1`."""
         if number in self._answered_polls:
             self.undurable_polls += by
         else:
             self.undurable[kind] += by
 
-    def forget_parsed(self, numbers: Sequence[int]) -> list[tuple[int, Request]]:
+    def discard_lost_results(self, numbers: Sequence[int]) -> list[tuple[int, Request]]:
         """Forget the results of a dead worker process; returns the tickets to fetch again."""
         lost = set(numbers)
         for batches in self._known.values():
             for batch, parsed in batches.items():
                 for page in parsed:
                     if page.number in lost:
-                        self._count_known(page.number, page.kind, -1)
+                        self._count_undurable_outcome(page.number, page.kind, -1)
                         self.undurable_bytes -= page.size
                 batches[batch] = [page for page in parsed if page.number not in lost]
         again = []
@@ -220,11 +220,11 @@ class InFlightTable(Durable):
 
     # -- part of the checkpoint
 
-    def seal(self) -> Sealed[CrawlCounters]:
-        return Sealed(self.tally)
+    def seal(self) -> SealedPart[CrawlCounters]:
+        return SealedPart(self.tally)
 
-    def _count_settled(self, outcome: IndexResult, link: Request | None) -> None:
-        self._count_known(outcome.number, outcome.kind, -1)
+    def _count_settled(self, outcome: WorkerResult, link: Request | None) -> None:
+        self._count_undurable_outcome(outcome.number, outcome.kind, -1)
         self.undurable_bytes -= outcome.size
         if outcome.number not in self._answered_polls:
             self.tally.count_outcome(outcome.kind, outcome.reason, outcome.size, outcome.left_out)
@@ -250,7 +250,7 @@ class VisitRunner:
     frontier: CrawlFrontier
     failure: FailureLatch
     stop: StopRequest
-    wake_up: WakeUp
+    wake_up: WakeUpCallbacks
     clock: Clock
 
     def take_visit(self) -> HostVisit | None:
@@ -284,7 +284,9 @@ class VisitRunner:
             for ticket in blamed:
                 log.exception("crashed on %s", ticket.link.url)
                 detail = f"{type(error).__name__}: {error}"
-                self.in_flight.record_outcome(ticket.number, Failed(ticket.link, OutcomeReason.CRASHED, now, detail))
+                self.in_flight.record_failed_or_refused(
+                    ticket.number, Failed(ticket.link, OutcomeReason.CRASHED, now, detail)
+                )
             return msgspec.structs.replace(visit.state, ready_at=now + 1.0), others
         finally:
             self.in_flight.end_visit(visit.tickets)

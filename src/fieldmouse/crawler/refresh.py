@@ -20,9 +20,9 @@ import msgspec
 import numpy as np
 
 from fieldmouse.aio import DaemonExecutor
-from fieldmouse.archive.warc_reader import TornMember, read_members, read_record, response_in_record
+from fieldmouse.archive.warc_reader import UnreadableMember, read_members, read_record, response_in_record
 from fieldmouse.clock import Clock, WallClock
-from fieldmouse.config.sections import RefreshRequest
+from fieldmouse.config.sections import RefreshRunMode
 from fieldmouse.config.settings_file import Settings
 from fieldmouse.crawler.refresh_state import RefreshState
 from fieldmouse.errors import DamagedFile
@@ -32,9 +32,9 @@ from fieldmouse.policy.retry import POLL_WAIT
 from fieldmouse.refresh.apply_outcomes import UNPLANNED, PageFlag
 from fieldmouse.refresh.page_table import PageTable
 from fieldmouse.refresh.scheduler import PollScheduler
-from fieldmouse.storage.checkpoint import Checkpoint, Durable, DurableLog, Sealed
+from fieldmouse.storage.changes_from_outcomes import REFRESH_PART
+from fieldmouse.storage.checkpoint import Checkpoint, Durable, DurableLog, SealedPart
 from fieldmouse.storage.directory import CrawlDir
-from fieldmouse.storage.page_changes import REFRESH_PART
 from fieldmouse.types.outcome import Response
 from fieldmouse.types.request import Request
 from fieldmouse.types.stats import RestingHost
@@ -55,10 +55,10 @@ class Poller(Durable):
 
     def __init__(
         self,
-        order: RefreshRequest,
+        order: RefreshRunMode,
         state: RefreshState,
         *,
-        ledger: PageTable,
+        table: PageTable,
         scheduler: PollScheduler,
         frontier: CrawlFrontier,
         outcomes: DurableLog,
@@ -75,10 +75,10 @@ class Poller(Durable):
         a URL that was found at that time.
         """
         self.has_time_limit = order.refresh_only and not order.once
-        self._state, self._ledger, self._scheduler = state, ledger, scheduler
+        self._state, self._table, self._scheduler = state, table, scheduler
         self._frontier, self._outcomes, self._clock = frontier, outcomes, clock
         self._opened_at, self._round_noted = opened_at, round_noted or math.inf
-        self._total_budget, self._share, self._elsewhere = ledger.budget, share, elsewhere
+        self._total_budget, self._share, self._elsewhere = table.budget, share, elsewhere
         self._moving = dict(state.moving)
         self._moved_at = dict.fromkeys(state.moving, clock.now())  # latest possible time of that finding
         self._end = 0  # length of the sealed outcome log
@@ -90,28 +90,28 @@ class Poller(Durable):
 
     # -- part of the checkpoint
 
-    def begin(self) -> None:
+    def roll_back_to_checkpoint(self) -> None:
         """Apply the outcomes of earlier runs; this creates the first page table of a crawl."""
         self._end = self._outcomes.length
-        self._ledger.catch_up(self._end)
-        self._ledger.cap_future_times(self._opened_at, self._round_noted)
-        if not self._frontier.waiting_polls and self._ledger.in_flight:
-            self._ledger.clear_in_flight()  # they left with a host, or with a frontier that was repaired
+        self._table.catch_up(self._end)
+        self._table.cap_future_times(self._opened_at, self._round_noted)
+        if not self._frontier.waiting_polls and self._table.in_flight:
+            self._table.clear_in_flight()  # they left with a host, or with a frontier that was repaired
 
-    def seal(self) -> Sealed[RefreshState]:
+    def seal(self) -> SealedPart[RefreshState]:
         state, self._end = self._state, self._outcomes.length
         if not state.baseline and not self._frontier.waiting_count:
             state = self._state = msgspec.structs.replace(state, baseline=self._clock.now())
         if self._over and state.round:
             state = msgspec.structs.replace(state, round=0.0, last_round=state.round)
-        return Sealed(msgspec.structs.replace(state, reach=self._end, moving=dict(self._moving)))
+        return SealedPart(msgspec.structs.replace(state, reach=self._end, moving=dict(self._moving)))
 
-    def committed(self) -> None:
+    def on_checkpoint_committed(self) -> None:
         """Apply the sealed outcomes: only durable outcomes may be learned from."""
-        self._ledger.catch_up(self._end)
+        self._table.catch_up(self._end)
         self._has_new_polls = False
         if self._moving:
-            self._poll_moved()
+            self._repoll_moved_pages()
 
     # -- polling
 
@@ -127,7 +127,7 @@ class Poller(Durable):
 
     def _send_polls(self, links: Sequence[Request]) -> None:
         if links:
-            self._frontier.poll(links)
+            self._frontier.enqueue_polls(links)
             self._has_new_polls = True
 
     def seconds_until_next_poll(self, now: float) -> float:
@@ -137,7 +137,7 @@ class Poller(Durable):
     @property
     def polls_per_second(self) -> float | None:
         """Polls per second; None: limited only by politeness."""
-        return self._ledger.budget
+        return self._table.budget
 
     @property
     def is_single_round(self) -> bool:
@@ -147,7 +147,7 @@ class Poller(Durable):
     @property
     def has_unsaved_polls(self) -> bool:
         """Whether a checkpoint would add outcomes, although no fetch worker is active."""
-        return self._has_new_polls or self._ledger.in_flight > 0
+        return self._has_new_polls or self._table.in_flight > 0
 
     @property
     def remaining_work(self) -> int:
@@ -156,12 +156,15 @@ class Poller(Durable):
             return 1
         frontier = self._frontier
         return (
-            self._scheduler.remaining_pages + frontier.waiting_polls + frontier.waiting_count - frontier.held_back_count
+            self._scheduler.remaining_pages
+            + frontier.waiting_polls
+            + frontier.waiting_count
+            - frontier.held_for_refresh_count
         )
 
     def is_round_stalled(self, now: float) -> bool:
         """Whether the round only waits for failed hosts that rest for longer than it waits."""
-        stalled = self.is_single_round and self._frontier.is_stalled(now, POLL_WAIT)
+        stalled = self.is_single_round and self._frontier.are_all_hosts_in_backoff(now, POLL_WAIT)
         return stalled and not self._scheduler.has_pollable_page()
 
     def end_round_early(self, now: float) -> None:
@@ -185,7 +188,7 @@ class Poller(Durable):
 
     def is_target_stored(self, link: Request, target: Url) -> bool:
         """Whether a permanently redirected page can be removed: its target is stored."""
-        if self._is_page_stored(target, self._moved_at.get(link.url, math.inf)):
+        if self._is_redirect_target_stored(target, self._moved_at.get(link.url, math.inf)):
             self._moving.pop(link.url, None)
             self._moved_at.pop(link.url, None)
             return True
@@ -194,36 +197,36 @@ class Poller(Durable):
             self._moved_at.setdefault(link.url, self._clock.now())
         return False
 
-    def _is_page_stored(self, url: str, since: float) -> bool:
+    def _is_redirect_target_stored(self, url: str, since: float) -> bool:
         """Whether the page of that URL, or of the URL it moved to, is stored.
 
         On a cluster, a page of another agent counts as stored once that agent has had time to fetch it,
         from `since` on.
         """
-        ledger = self._ledger
+        table = self._table
         for _ in range(_HOPS):
-            number = ledger.find_row(url)
+            number = table.find_row(url)
             if number is None:
                 return self._elsewhere is not None and self._elsewhere(Url(url), since)
             rows = np.array([number])
-            flags = int(ledger.read_cells("flags", rows)[0])
+            flags = int(table.read_cells("flags", rows)[0])
             if not flags & UNPLANNED:
                 return True
             if not flags & PageFlag.MOVED:
                 return False
-            url = ledger.outcome_at(int(ledger.read_cells("standing", rows)[0])).target
+            url = table.outcome_at_offset(int(table.read_cells("standing", rows)[0])).target
         return False
 
-    def _poll_moved(self) -> None:
+    def _repoll_moved_pages(self) -> None:
         """Poll moved pages whose targets are stored now; their new outcome counts."""
-        ledger = self._ledger
+        table = self._table
         at = self._moved_at
-        for url in [url for url, target in self._moving.items() if self._is_page_stored(target, at[url])]:
-            number = ledger.find_row(url)
+        for url in [url for url, target in self._moving.items() if self._is_redirect_target_stored(target, at[url])]:
+            number = table.find_row(url)
             rows = np.array([] if number is None else [number], np.int64)
-            if not (ledger.read_cells("flags", rows) & PageFlag.IN_FLIGHT).any():
+            if not (table.read_cells("flags", rows) & PageFlag.IN_FLIGHT).any():
                 del self._moving[url]
-                self._send_polls(self._scheduler.poll_now(rows))
+                self._send_polls(self._scheduler.take_requests_for(rows))
 
 
 def open_page_table(home: CrawlDir, settings: Settings, last: Checkpoint | None) -> PageTable:
@@ -233,14 +236,14 @@ def open_page_table(home: CrawlDir, settings: Settings, last: Checkpoint | None)
 
 
 def make_scheduler(
-    home: CrawlDir, ledger: PageTable, settings: Settings, state: RefreshState, clock: Clock
+    home: CrawlDir, table: PageTable, settings: Settings, state: RefreshState, clock: Clock
 ) -> PollScheduler:
     """Poll scheduler, built from the settings."""
     asked, delay = settings.refresh, settings.politeness.delay
     # The page table learns outcomes at the next checkpoint; until then a host may have more polls in flight.
     unknown = 3 * settings.storage.checkpoint
     return PollScheduler(
-        ledger,
+        table,
         registry.create_policy(asked.policy),
         1 / asked.budget if asked.budget else None,
         host_rate=1 / delay if delay else None,
@@ -258,7 +261,7 @@ def _archived_response(archive: Path, warc: str, offset: int) -> Response:
     path = archive / warc
     try:
         member = next(read_members(path, offset, path.stat().st_size, piece=_NEAR), None)
-    except TornMember as torn:
+    except UnreadableMember as torn:
         raise DamagedFile(path, torn.reason) from torn
     if member is None:
         raise DamagedFile(path, f"there is no record at byte {offset}")

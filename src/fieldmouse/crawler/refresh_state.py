@@ -18,9 +18,9 @@ from __future__ import annotations
 
 import msgspec
 
-from fieldmouse.config.sections import RefreshRequest
+from fieldmouse.config.sections import RefreshRunMode
+from fieldmouse.storage.changes_from_outcomes import REFRESH_PART
 from fieldmouse.storage.checkpoint import Checkpoint, sealed_outcome_bytes
-from fieldmouse.storage.page_changes import REFRESH_PART
 
 
 class RefreshState(msgspec.Struct, frozen=True):
@@ -30,7 +30,7 @@ class RefreshState(msgspec.Struct, frozen=True):
     round: float = 0.0
     last_round: float = 0.0
     held: float = 0.0
-    replaced: list[tuple[int, float]] = []  # older baselines, see `Baseline`
+    replaced: list[tuple[int, float]] = []  # older baselines, see `NewPageBaseline`
     reach: int = 0  # length of the outcome log then; if it is longer now, a run without refresh came between
     moving: dict[str, str] = {}  # moved pages and their targets, as long as the target is not stored
 
@@ -44,7 +44,7 @@ def saved_refresh_state(last: Checkpoint | None) -> RefreshState:
     )
 
 
-def state_for_run(last: Checkpoint | None, order: RefreshRequest, now: float) -> RefreshState:
+def state_for_run(last: Checkpoint | None, order: RefreshRunMode, now: float) -> RefreshState:
     """State with which a run of `order` starts."""
     state = saved_refresh_state(last)
     alone = state.reach == sealed_outcome_bytes(last)

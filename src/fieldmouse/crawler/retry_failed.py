@@ -6,7 +6,7 @@ for a private address, if the settings now allow such addresses. These URLs are 
 enter behind it.
 
 The outcome log is never changed: a row of the kind `forgiven` withdraws the URL's last row, and readers
-of the log (`storage/outcome_log.py`) skip both. All of this is part of the first checkpoint of the run: a
+of the log (`storage/outcome_log_reader.py`) skip both. All of this is part of the first checkpoint of the run: a
 kill before it leaves everything unchanged. An agent of a cluster withdraws its own outcomes in the same
 way, and reports them to the coordinator after that checkpoint (`agent --retry-failed`).
 """
@@ -50,22 +50,22 @@ class RetryFailed:
     def __init__(self, tell: Callable[[RetryCounts], None], *, private: bool = False):
         self._tell = tell
         self._verdicts = CLEARABLE if private else HOST_FAILURES
-        self._pardoned: set[Host] = set()
+        self._cleared_hosts: set[Host] = set()
 
     def clear_verdicts(self, frontier: Frontier) -> None:
         """Clear the verdicts of hosts: before the frontier begins, which queues hosts by their verdict."""
-        self._pardoned.update(frontier.clear_verdicts(self._verdicts))
+        self._cleared_hosts.update(frontier.clear_host_verdicts(self._verdicts))
 
     def requeue(self, frontier: Frontier, outcomes: Log, tally: CrawlCounters, now: float) -> None:
         """Queue the URLs again: after all parts have begun, and before the first checkpoint."""
         rows = [
             row
             for row in self._retryable_rows(outcomes, polled=tally.polled.polls > 0).values()
-            if row.reason not in _OF_ONE_PAGE or host_of(row.url) in self._pardoned
+            if row.reason not in _OF_ONE_PAGE or host_of(row.url) in self._cleared_hosts
         ]
-        self._withdraw(rows, outcomes, tally, now)
-        frontier.requeue_retried([_request_of_row(row) for row in rows])
-        self._tell(RetryCounts(len(self._pardoned | {host_of(row.url) for row in rows}), len(rows)))
+        self._withdraw_outcomes(rows, outcomes, tally, now)
+        frontier.requeue_withdrawn_outcomes([_request_of_row(row) for row in rows])
+        self._tell(RetryCounts(len(self._cleared_hosts | {host_of(row.url) for row in rows}), len(rows)))
 
     def requeue_on_cluster(
         self,
@@ -88,7 +88,7 @@ class RetryFailed:
         rows = [row for row in given_up if row.at > late.get(row.url, 0.0)]
         hosts = {host_of(row.url) for row in rows if row.reason in self._verdicts}
         rows = [row for row in rows if row.reason in self._verdicts or host_of(row.url) in hosts]
-        self._withdraw(rows, outcomes, tally, now)
+        self._withdraw_outcomes(rows, outcomes, tally, now)
         take_back([(msgspec.structs.replace(_request_of_row(row), forgiven=True), row.kind.value) for row in rows])
         self._tell(RetryCounts(len(hosts), len(rows)))
 
@@ -113,7 +113,7 @@ class RetryFailed:
         return rows
 
     @staticmethod
-    def _withdraw(rows: Sequence[OutcomeRow], outcomes: Log, tally: CrawlCounters, now: float) -> None:
+    def _withdraw_outcomes(rows: Sequence[OutcomeRow], outcomes: Log, tally: CrawlCounters, now: float) -> None:
         for row in rows:
             mark = OutcomeRow(row.url, OutcomeKind.WITHDRAWN, now, reason=row.reason, detail=row.kind)
             outcomes.append(_encode(mark))

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from fieldmouse.clock import WallClock
-from fieldmouse.config.sections import RefreshRequest
+from fieldmouse.config.sections import RefreshRunMode
 from fieldmouse.config.settings_file import Settings
-from fieldmouse.crawler.builder import CrawlParts, OpenDurable, build_crawl
-from fieldmouse.crawler.crawler import CombinedConsumerStatus, PageConsumer, StatsListener
+from fieldmouse.crawler.builder import BuiltCrawl, OpenDurable, build_crawl
+from fieldmouse.crawler.crawler import CombinedConsumerStatus, ConsumerBackpressure, StatsListener
 from fieldmouse.crawler.retry_failed import RetryFailed
 from fieldmouse.errors import StoppedImmediately
 from fieldmouse.storage.checkpoint import Durable, read_checkpoint
@@ -26,7 +26,7 @@ from fieldmouse.types.stats import Summary
 from fieldmouse.url import Url
 
 if TYPE_CHECKING:
-    from fieldmouse.crawler.cluster import JoinRequest
+    from fieldmouse.crawler.cluster_agent import JoinRequest
     from fieldmouse.notify.dispatcher import Notifier
 
 
@@ -49,20 +49,20 @@ class CrawlRun:
         on_open: Callable[[CrawlRun], None] = lambda life: None,
         retry_failed: RetryFailed | None = None,
         parts: Sequence[OpenDurable] = (),
-        audience: PageConsumer | None = None,
-        order: RefreshRequest | None = None,
+        audience: ConsumerBackpressure | None = None,
+        order: RefreshRunMode | None = None,
         joining: JoinRequest | None = None,
     ):
         self._home, self._settings, self._seeds = home, settings, seeds
-        self._listeners, self._on_open, self._mercy = listeners, on_open, retry_failed
+        self._listeners, self._on_open, self._retry_failed = listeners, on_open, retry_failed
         self._parts, self._audience, self._order, self._joining = parts, audience, order, joining
-        self._crew: CrawlParts | None = None
+        self._crawl_parts: BuiltCrawl | None = None
         self._hurried = asyncio.Event()
 
     def interrupt(self) -> str:
         """Stop at the request of the user; returns a sentence about the remaining work."""
-        assert self._crew is not None
-        return self._crew.crawler.stop_by_user()
+        assert self._crawl_parts is not None
+        return self._crawl_parts.crawler.stop_by_user()
 
     def stop_at_once(self) -> None:
         """Stop at once, which is as safe as a kill: `run` raises `StoppedImmediately`."""
@@ -71,14 +71,14 @@ class CrawlRun:
     async def run(self) -> Summary:
         """Crawl until done, stopped by a limit, or interrupted."""
         parts, consumers, notifier = list(self._parts), [self._audience] if self._audience else [], None
-        if self._settings.notify.channels:
+        if self._settings.notify.channel_names:
             from fieldmouse.notify.setup import build_notifier
 
             # The directory is locked, so its last checkpoint is final.
             notifier = build_notifier(self._home, read_checkpoint(self._home), self._settings, WallClock())
             parts.append(_already_open(notifier))
             consumers.append(notifier)
-        self._crew = build_crawl(
+        self._crawl_parts = build_crawl(
             self._home,
             self._settings,
             self._listeners,
@@ -87,26 +87,26 @@ class CrawlRun:
             order=self._order,
             joining=self._joining,
         )
-        crawl = asyncio.create_task(self._crawl(self._crew, notifier))
+        crawl = asyncio.create_task(self._crawl(self._crawl_parts, notifier))
         hurry = asyncio.create_task(self._hurried.wait())
         self._on_open(self)
         await asyncio.wait({crawl, hurry}, return_when=asyncio.FIRST_COMPLETED)
         hurry.cancel()
         if crawl.done():
             return crawl.result()
-        self._crew.stages.indexing.indexer.kill()
+        self._crawl_parts.stages.indexing.indexer.kill()
         raise StoppedImmediately
 
-    async def _crawl(self, crew: CrawlParts, notifier: Notifier | None) -> Summary:
+    async def _crawl(self, crawl_parts: BuiltCrawl, notifier: Notifier | None) -> Summary:
         try:
-            summary = await crew.crawler.crawl(self._seeds, retry_failed=self._mercy)
+            summary = await crawl_parts.crawler.crawl(self._seeds, retry_failed=self._retry_failed)
             if notifier is not None:
                 summary = msgspec.structs.replace(summary, untold=await notifier.undelivered_changes())
             return summary
         finally:
             # After `hurry` nothing is closed: a thread may still be writing to the files.
             if not self._hurried.is_set():
-                await crew.close()
+                await crawl_parts.close()
 
 
 def _already_open(part: Durable) -> OpenDurable:

@@ -24,13 +24,13 @@ from math import exp
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from fieldmouse.backpressure import Backpressure
-from fieldmouse.control.page_trace import BufferGauge
+from fieldmouse.backpressure_state import BackpressureState
+from fieldmouse.control.buffer_trace import BufferTotalsCounter
 from fieldmouse.crawler.in_flight import InFlightTable
 from fieldmouse.frontier.protocol import CrawlFrontier
 from fieldmouse.policy.scope import ExceededLimit
 from fieldmouse.storage.checkpoint import CrawlCounters, PollCounters
-from fieldmouse.types.reason import OutcomeKind, StoppedBy
+from fieldmouse.types.reason import OutcomeKind, OutcomeReason, StoppedBy
 from fieldmouse.types.stats import ClusterSummary, LiveStats, RefreshSummary, Summary
 
 if TYPE_CHECKING:
@@ -38,15 +38,19 @@ if TYPE_CHECKING:
 
 
 def live_stats(
-    now: float, desk: InFlightTable, frontier: CrawlFrontier, meter: Backpressure, gauge: BufferGauge
+    now: float,
+    in_flight_table: InFlightTable,
+    frontier: CrawlFrontier,
+    meter: BackpressureState,
+    gauge: BufferTotalsCounter,
 ) -> LiveStats:
     """Current statistics."""
-    tally, fresh = desk.tally, desk.undurable
+    tally, fresh = in_flight_table.tally, in_flight_table.undurable
     ready_at = frontier.ready_at()
     next_at = ready_at if ready_at is not None and ready_at > now and not meter.active_visits else 0.0
     return LiveStats(
         at=now,
-        pages=desk.stored_pages,
+        pages=in_flight_table.stored_page_count,
         hosts=frontier.total_hosts,
         ready=frontier.ready_host_count(now),
         front=frontier.online_host_count,
@@ -55,17 +59,17 @@ def live_stats(
         waiting=frontier.waiting_count - sum(fresh.values()),
         failed=tally.failed + fresh[OutcomeKind.FAILED],
         seen=frontier.seen_count,
-        bytes=tally.bytes + desk.undurable_bytes,
+        bytes=tally.bytes + in_flight_table.undurable_bytes,
         refused=tally.refused + fresh[OutcomeKind.REFUSED],
         dropped=gauge.dropped,
         obsolete=gauge.obsolete,
         allowed=meter.concurrency,
         level=gauge.level,
         dropped_links=sum(count_dropped_links(tally, frontier).values()),
-        polls=tally.polled.polls + desk.undurable_polls,
+        polls=tally.polled.polls + in_flight_table.undurable_polls,
         changed=tally.polled.changed,
         gone=tally.polled.gone,
-        polling=frontier.waiting_polls - desk.undurable_polls,
+        polling=frontier.waiting_polls - in_flight_table.undurable_polls,
         next_at=next_at,
         resting=len(frontier.hosts_in_backoff(now)) if next_at else 0,
     )
@@ -77,10 +81,15 @@ class StatsAtStart(NamedTuple):
     pages: int
     seen: int
     polled: PollCounters
+    private: int  # URLs refused for a private address
 
     @classmethod
     def capture(cls, tally: CrawlCounters, frontier: CrawlFrontier) -> StatsAtStart:
-        return cls(tally.pages, frontier.seen_count, deepcopy(tally.polled))
+        return cls(tally.pages, frontier.seen_count, deepcopy(tally.polled), _private_refusals(tally))
+
+
+def _private_refusals(tally: CrawlCounters) -> int:
+    return tally.reasons.get(OutcomeReason.PRIVATE_ADDRESS, 0)
 
 
 def refresh_summary(
@@ -94,7 +103,7 @@ def refresh_summary(
         changed=changed,
         unchanged=new.unchanged - old.unchanged,
         gone=gone,
-        failed=new.failed - old.failed,
+        failed=new.failed_count - old.failed_count,
         refused=new.refused - old.refused,
         postponed=refreshing.postponed_pages,
         resting=refreshing.resting_hosts,
@@ -110,7 +119,7 @@ def refresh_summary(
 
 
 def make_summary(
-    desk: InFlightTable,
+    in_flight_table: InFlightTable,
     frontier: CrawlFrontier,
     *,
     seconds: float,
@@ -122,10 +131,13 @@ def make_summary(
     whole: ClusterSummary | None = None,
 ) -> Summary:
     """Summary at the end of a run; `peak_rss` is bytes, and `told` the results of its polls, if any."""
-    tally = desk.tally
+    tally = in_flight_table.tally
     nothing = not tally.pages and not tally.unchanged and not tally.polled.polls
     if whole is not None:  # other agents may have found all pages
         nothing = nothing and tally.settled_urls > 0 and not whole.pages
+    elif told is None:  # a run that forgot `--allow-private`
+        nothing = nothing or (tally.pages <= before.pages and _private_refusals(tally) > before.private)
+    nothing = nothing or (told is not None and told.has_no_success)
     left = stopped_by in (StoppedBy.SIGNAL, StoppedBy.DRAINED)
     code = 130 if left else 3 if not is_done else 1 if nothing else 0
     return Summary(
@@ -149,7 +161,7 @@ def make_summary(
         changed=tally.polled.changed,
         unchanged=tally.polled.unchanged,
         gone=tally.polled.gone,
-        failed_polls=tally.polled.failed,
+        failed_polls=tally.polled.failed_count,
         refused_polls=tally.polled.refused,
         dropped_links=count_dropped_links(tally, frontier),
         refreshed=told,
@@ -160,7 +172,7 @@ def make_summary(
 def count_dropped_links(tally: CrawlCounters, frontier: CrawlFrontier) -> dict[str, int]:
     """Links found but not accepted, by the setting that limits them; repeated finds count again."""
     left_out = {ExceededLimit.LINKS.value: tally.left_out} if tally.left_out else {}
-    return left_out | dict(sorted(frontier.dropped_links.items()))
+    return left_out | dict(sorted(frontier.dropped_links_by_setting.items()))
 
 
 #: Seconds by which a busy event loop is late.
@@ -204,10 +216,10 @@ class CpuUtilisation:
             return time.thread_time() if name == "thread-self" else 0.0
 
 
-class LoadMeter:
-    """Keeps `load` and `backlog_seconds` of `Backpressure` current; call `update` several times a second."""
+class AgentLoadMeter:
+    """Keeps `load` and `backlog_seconds` of `BackpressureState` current; call `update` several times a second."""
 
-    def __init__(self, meter: Backpressure, served: Callable[[], int], window: int, cpu: CpuUtilisation | None):
+    def __init__(self, meter: BackpressureState, served: Callable[[], int], window: int, cpu: CpuUtilisation | None):
         """`served` counts the pages that worker processes have finished, from any start.
 
         `window` is the number of pages that all of them may hold; `cpu` is None in virtual time.
@@ -227,7 +239,7 @@ class LoadMeter:
             meter.buffered / self._rate if self._rate > meter.buffered / MAX_BACKLOG_SECONDS else MAX_BACKLOG_SECONDS
         )
         self._load += fresh * (self._load_now(seconds, max(0.0, late)) - self._load)
-        meter.set_load(self._load, behind if meter.buffered else 0.0)
+        meter.set_agent_load(self._load, behind if meter.buffered else 0.0)
 
     def _load_now(self, seconds: float, late: float) -> float:
         meter = self._meter

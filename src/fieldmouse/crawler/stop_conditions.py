@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from fieldmouse.aio import WakeUp
+from fieldmouse.aio import WakeUpCallbacks
 from fieldmouse.clock import Clock
 from fieldmouse.errors import StorageError
 from fieldmouse.types.reason import OutcomeKind, StoppedBy
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 class StopRequest:
     """The first reason given counts; no reason means that the work is done."""
 
-    def __init__(self, bell: WakeUp) -> None:
+    def __init__(self, bell: WakeUpCallbacks) -> None:
         self._bell = bell
         self.reason = StoppedBy.NOTHING
         self.is_requested = False

@@ -18,12 +18,12 @@ import struct
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from fieldmouse.diff.compare import PageDiff, compare_versions
+from fieldmouse.diff.compare import DiffStat, compare_versions
 from fieldmouse.diff.text_blocks import NO_RULES, decoded_body, text_blocks
 from fieldmouse.policy.noise_rules import NoiseRules
 from fieldmouse.types.outcome import ContentChange, PageComparison, Response
 from fieldmouse.types.reason import OutcomeKind
-from fieldmouse.types.request import EnteredBy, Request
+from fieldmouse.types.request import FrontierEntryOrigin, Request
 
 POLLS_TO_LEARN = 3  # polls in a row
 MAX_PLACES = 80  # places remembered for one page
@@ -34,7 +34,7 @@ _PLACE = struct.Struct("<IB")  # place; polls in a row on which it differed, and
 _TELLING = struct.Struct("<dBB")  # time; polls since then; number of places
 
 
-class ReportedChange(NamedTuple):
+class UnconfirmedChange(NamedTuple):
     """A reported change that may still turn out to be noise."""
 
     at: float
@@ -45,14 +45,14 @@ class ReportedChange(NamedTuple):
 class NoiseMemory(NamedTuple):
     polls_differing: dict[int, int]  # polls in a row, at most `POLLS_TO_LEARN`, by place
     polls_unchanged: dict[int, int]  # places that are noise: polls in a row without a difference
-    reported_changes: tuple[ReportedChange, ...] = ()
+    reported_changes: tuple[UnconfirmedChange, ...] = ()
 
     @property
     def noise_places(self) -> frozenset[int]:
         return frozenset(place for place, times in self.polls_differing.items() if times >= POLLS_TO_LEARN)
 
 
-class NoiseUpdate(NamedTuple):
+class NoiseMemoryUpdate(NamedTuple):
     """Result of one more poll."""
 
     memory: NoiseMemory
@@ -63,18 +63,18 @@ class NoiseUpdate(NamedTuple):
 EMPTY_MEMORY = NoiseMemory({}, {})
 
 
-def learn_difference(memory: NoiseMemory, seen: PageDiff, at: float) -> NoiseUpdate:
+def learn_difference(memory: NoiseMemory, seen: DiffStat, at: float) -> NoiseMemoryUpdate:
     """Update the memory by one poll; `seen` is the comparison with the previous version."""
     places = {item.place for item in seen.differences}
     memory = _after_poll(memory, places - {0})
     noise = memory.noise_places
     reported = places - noise
     withdrawn = [item for item in memory.reported_changes if item.places <= noise]
-    tellings = [item for item in memory.reported_changes if item not in withdrawn]
+    reports = [item for item in memory.reported_changes if item not in withdrawn]
     if reported and 0 not in reported and len(reported) <= MAX_PLACES_PER_CHANGE:
-        tellings.append(ReportedChange(at, 0, frozenset(reported)))
-    after = memory._replace(reported_changes=tuple(tellings))
-    return NoiseUpdate(after, bool(reported), tuple(item.at for item in withdrawn))
+        reports.append(UnconfirmedChange(at, 0, frozenset(reported)))
+    after = memory._replace(reported_changes=tuple(reports))
+    return NoiseMemoryUpdate(after, bool(reported), tuple(item.at for item in withdrawn))
 
 
 def learn_unchanged(memory: NoiseMemory) -> NoiseMemory:
@@ -90,12 +90,12 @@ def _after_poll(memory: NoiseMemory, places: Iterable[int]) -> NoiseMemory:
         if place not in differed and memory.polls_unchanged.get(place, 0) + 1 < POLLS_TO_LEARN:
             differed[place] = POLLS_TO_LEARN
             stood[place] = memory.polls_unchanged.get(place, 0) + 1
-    tellings = (
+    reports = (
         change._replace(polls_ago=change.polls_ago + 1)
         for change in memory.reported_changes
         if change.polls_ago + 1 < POLLS_TO_LEARN
     )
-    return NoiseMemory(differed, stood, tuple(tellings))
+    return NoiseMemory(differed, stood, tuple(reports))
 
 
 # -- serialization
@@ -120,7 +120,7 @@ def pack_memory(memory: NoiseMemory) -> bytes:
 def unpack_memory(raw: bytes) -> NoiseMemory:
     """Restore a memory written by `pack_memory`; `EMPTY_MEMORY` for any other bytes."""
     try:
-        version, places, tellings = raw[:3] or (0, 0, 0)
+        version, places, reports = raw[:3] or (0, 0, 0)
         if version != _VERSION:
             return EMPTY_MEMORY
         at, differed, stood = 3, {}, {}
@@ -130,10 +130,10 @@ def unpack_memory(raw: bytes) -> NoiseMemory:
                 stood[place] = times & 15
         at += places * _PLACE.size
         reported = []
-        for _ in range(tellings):
+        for _ in range(reports):
             when, ago, many = _TELLING.unpack_from(raw, at)
             at += _TELLING.size
-            reported.append(ReportedChange(when, ago, frozenset(struct.unpack_from(f"<{many}I", raw, at))))
+            reported.append(UnconfirmedChange(when, ago, frozenset(struct.unpack_from(f"<{many}I", raw, at))))
             at += 4 * many
     except (struct.error, ValueError):
         return EMPTY_MEMORY
@@ -237,7 +237,7 @@ def judge_other_response(link: Request, kind: OutcomeKind, *, gone: bool = False
 
     `moved` means that the redirect is permanent and its target is stored.
     """
-    if link.door is not EnteredBy.POLLED:
+    if link.door is not FrontierEntryOrigin.POLLED:
         return NO_NEWS
     if kind is OutcomeKind.UNCHANGED:
         return judge_unchanged(link)

@@ -39,15 +39,15 @@ _zeros = re.compile(r"0(?:[\s.,:;/+'()-]*+0)++")
 _ago = re.compile(r"\b(?:0|an?) (?:second|minute|hour|day|week|month|year|min|sec|hr)s?\b", re.IGNORECASE)
 
 
-class ChangedPlace(NamedTuple):
+class ChangedWordCount(NamedTuple):
     """Number of words removed and added at one place."""
 
     place: int  # 0 if not recognizable at the next comparison
     words: int
 
 
-class PageDiff(NamedTuple):
-    differences: list[ChangedPlace]
+class DiffStat(NamedTuple):
+    differences: list[ChangedWordCount]
     words: int  # of both versions together
 
     def changed_share(self, noise: frozenset[int] = frozenset()) -> float:
@@ -89,7 +89,7 @@ def mask_variable_parts(block: str) -> str:
     return _ago.sub("0", _zeros.sub("0", block))
 
 
-def compare_versions(old: Sequence[str], new: Sequence[str]) -> PageDiff:
+def compare_versions(old: Sequence[str], new: Sequence[str]) -> DiffStat:
     """Places at which `new` differs from `old`, with the number of words."""
     words_at: dict[int, int] = {}
     for hunk in find_hunks(old, new):
@@ -99,8 +99,8 @@ def compare_versions(old: Sequence[str], new: Sequence[str]) -> PageDiff:
             else _count_changed_words(hunk.old, hunk.new)
         )
         words_at[hunk.place] = words_at.get(hunk.place, 0) + words
-    differing = [ChangedPlace(place, words) for place, words in words_at.items()]
-    return PageDiff(differing, _count_words(old) + _count_words(new))
+    differing = [ChangedWordCount(place, words) for place, words in words_at.items()]
+    return DiffStat(differing, _count_words(old) + _count_words(new))
 
 
 def find_hunks(old: Sequence[str], new: Sequence[str]) -> Iterator[Hunk]:

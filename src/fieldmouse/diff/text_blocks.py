@@ -33,7 +33,7 @@ from fieldmouse.parse.html import (
     WITHOUT_EVENTS,
     foreign_namespace,
 )
-from fieldmouse.parse.parse_limit import limit_parse_cost
+from fieldmouse.parse.html_parse_cost import limit_parse_cost
 from fieldmouse.policy.noise_rules import NoiseRule, NoiseRules
 from fieldmouse.types.outcome import Response
 

@@ -2,7 +2,7 @@
 descriptors run out.
 
 Fetch workers report the hosts they reached and those they did not. When this looks like an outage of our
-network (`policy/outage.py` decides), hosts that were reached before are asked for their robots.txt. There
+network (`policy/local_outage.py` decides), hosts that were reached before are asked for their robots.txt. There
 is one check at a time, all failing hosts share its result, and the result is kept for a while. If one
 host responds, the failing hosts are at fault. If none does, the fetch pool rests, the user is told once,
 and the check is repeated after 1, 2, 4, ... 60 seconds until a host responds. Each time a single fetch
@@ -22,8 +22,8 @@ from typing import Any, Protocol
 
 import msgspec
 
-from fieldmouse.aio import WakeUp
-from fieldmouse.backpressure import Backpressure
+from fieldmouse.aio import WakeUpCallbacks
+from fieldmouse.backpressure_state import BackpressureState
 from fieldmouse.clock import Clock
 from fieldmouse.fetch.politeness_gate import FetchServices
 from fieldmouse.http.dns import FoundAddress
@@ -51,16 +51,16 @@ _EASE = 30.0  # seconds after which the limit is doubled
 _PLENTY = 4096  # fetch workers; above this the limit is removed
 
 
-class DescriptorLimit:
+class FileDescriptorBackoff:
     """`on_change` is called when `max_workers`, the limit on fetch workers, has changed."""
 
-    def __init__(self, clock: Clock, meter: Backpressure, on_change: Callable[[], None]):
+    def __init__(self, clock: Clock, meter: BackpressureState, on_change: Callable[[], None]):
         self._clock, self._meter, self._on_change = clock, meter, on_change
         self.max_workers = sys.maxsize
         self._squeezed_at = -_EASE
         self._easing: asyncio.TimerHandle | None = None
 
-    def halve_limit(self, moment: float) -> None:
+    def halve_worker_limit(self, moment: float) -> None:
         """Halve the limit because descriptors ran out; at most once in `moment` seconds."""
         now = self._clock.now()
         if now - self._squeezed_at >= moment:
@@ -69,15 +69,15 @@ class DescriptorLimit:
             log.warning("out of file descriptors: continuing with %d fetch workers", self.max_workers)
             self._on_change()
             if self._easing is None:
-                self._easing = asyncio.get_running_loop().call_later(_EASE, self._raise_limit)
+                self._easing = asyncio.get_running_loop().call_later(_EASE, self._double_worker_limit)
 
-    def _raise_limit(self) -> None:
+    def _double_worker_limit(self) -> None:
         self._easing = None
         if self._clock.now() - self._squeezed_at >= _EASE / 2:
             self.max_workers = 2 * self.max_workers if self.max_workers < _PLENTY else sys.maxsize
             self._on_change()
         if self.max_workers < sys.maxsize:
-            self._easing = asyncio.get_running_loop().call_later(_EASE, self._raise_limit)
+            self._easing = asyncio.get_running_loop().call_later(_EASE, self._double_worker_limit)
 
     def close(self) -> None:
         if self._easing is not None:
@@ -90,7 +90,7 @@ _SHORT_REST, _LONG_REST = 5.0, 60.0  # longest wait for a witness to be rested, 
 _PATIENCE = 30.0  # seconds for a response, from when the witness is rested
 
 
-class SharedResult:
+class SharedCheck:
     """A check that runs once at a time and shares its result."""
 
     def __init__(self, clock: Clock, ask: Callable[[], Coroutine[Any, Any, bool]]):
@@ -136,15 +136,15 @@ class NetworkCheck:
         self._answered: dict[Host, float] = {}  # time of each host's response; the latest last
         self._longest_rest = min(max(_SHORT_REST, politeness.delay), _LONG_REST)
 
-    def seconds_until_free(self, host: Host) -> float:
+    def seconds_until_host_free(self, host: Host) -> float:
         """Seconds until the host may be visited."""
         return max(0.0, self._gate.seconds_until_free(host))
 
-    def is_askable_soon(self, host: Host) -> bool:
+    def is_host_free_soon(self, host: Host) -> bool:
         """Whether the host is rested soon. A host that asked for an hour's pause is no witness then."""
         return self._gate.seconds_until_free(host) <= self._longest_rest
 
-    def answered_recently(self, host: Host) -> bool:
+    def host_answered_recently(self, host: Host) -> bool:
         """Whether the host answered this check a moment ago."""
         return self._clock.now() < self._answered.get(host, float("-inf")) + RESULT_LIFETIME
 
@@ -178,7 +178,7 @@ class NetworkCheck:
         now = self._clock.now()
         rules = self._transport.robots_txt_cache.get(host)
         state = HostState(crawl_delay=clamp_crawl_delay(rules.crawl_delay if rules else None))
-        after = self._politeness.after_visit(state, now, now)
+        after = self._politeness.state_after_visit(state, now, now)
         try:
             answer = await self._transport.fetcher.fetch(
                 Request(url, kind=RequestKind.ROBOTS_TXT), host, address, body_limit=self._size
@@ -187,9 +187,9 @@ class NetworkCheck:
                 read = await self._transport.robots_txt_cache.parse_response(answer, url, 0)
                 if isinstance(read, RobotsTxt) and rules is None:
                     state = HostState(crawl_delay=clamp_crawl_delay(read.crawl_delay))
-                after = self._politeness.after_visit(state, answer.answered_at, answer.ended_at)
+                after = self._politeness.state_after_visit(state, answer.answered_at, answer.ended_at)
             else:
-                after = self._politeness.after_visit(state, answer.at, answer.at)
+                after = self._politeness.state_after_visit(state, answer.at, answer.at)
         finally:
             self._gate.leave(host, address, after.ready_at, after.address_ready_at)
         if isinstance(answer, Response) or cause_of(answer) is None:
@@ -219,22 +219,28 @@ class OutageDetector:
         *,
         size: int = 500 << 10,
         seeds: Iterable[Host] = (),
-        meter: Backpressure | None = None,
-        bell: WakeUp | None = None,
+        meter: BackpressureState | None = None,
+        bell: WakeUpCallbacks | None = None,
     ):
         """The concurrency that the network allows is written to the `meter`."""
         self.resolver, self._clock = transport.resolver, transport.clock
-        self._seeds, self._meter, self._bell = (list(islice(seeds, _SEEDS)), meter or Backpressure(), bell or WakeUp())
+        self._seeds, self._meter, self._bell = (
+            list(islice(seeds, _SEEDS)),
+            meter or BackpressureState(),
+            bell or WakeUpCallbacks(),
+        )
         self.outage = OutageEvidence()
         self._enquiry = NetworkCheck(transport, politeness, size, self._record_witness_response)
-        self._there = SharedResult(self._clock, lambda: self._enquiry.any_host_responds(self._hosts_to_ask()))
-        self._named = SharedResult(self._clock, lambda: self._enquiry.any_name_resolves(self._witnesses_found_by_dns()))
+        self._there = SharedCheck(self._clock, lambda: self._enquiry.any_host_responds(self._hosts_to_ask()))
+        self._named = SharedCheck(
+            self._clock, lambda: self._enquiry.any_name_resolves(self._witnesses_resolved_earlier())
+        )
         self._check_task: asyncio.Task[None] | None = None
         self._waiting: list[asyncio.Future[None]] = []  # callers waiting until any host is reached
         self._benefit = self._probing = self._warned_of_dns = False
         self._scouting = False  # one fetch worker may run in spite of the outage
         self._responded_at = self._reached_at = self._back_at = float("-inf")
-        self._headroom = DescriptorLimit(self._clock, self._meter, self._publish_max_concurrency)
+        self._headroom = FileDescriptorBackoff(self._clock, self._meter, self._publish_max_concurrency)
         self._turn = 0
 
     @property
@@ -269,7 +275,7 @@ class OutageDetector:
             self._scouting = False
             self._publish_max_concurrency()
         if cause is FailureCause.MACHINE:
-            self._headroom.halve_limit(CHECK_DELAY)
+            self._headroom.halve_worker_limit(CHECK_DELAY)
             return
         self.outage.record_failed(host, cause, known=known, address=address)
         if self.outage.suspects_outage:
@@ -284,7 +290,7 @@ class OutageDetector:
         """
         if self.outage.protects_host(host):
             return True
-        if not ask or not self.outage.can_compare(host) or self._responded_recently:
+        if not ask or not self.outage.can_ask_other_hosts(host) or self._responded_recently:
             return False
         self._start_check()
         return True
@@ -299,7 +305,7 @@ class OutageDetector:
         await self._clock.sleep(CHECK_DELAY)
         if resolver.answered_at >= began or (len(denied) < self.outage.few and not self.is_outage):
             return False
-        names = self._witnesses_found_by_dns()
+        names = self._witnesses_resolved_earlier()
         await self._enquiry.any_name_resolves(names)
         if resolver.answered_at >= began or not (names or began < min(denied.values()) + BENEFIT):
             return False
@@ -329,14 +335,14 @@ class OutageDetector:
 
     async def _check_network(self) -> None:
         try:
-            if await self._any_host_is_reached(CHECK_DELAY):
+            if await self._wait_for_reached_host(CHECK_DELAY):
                 return
             if not self._has_askable_witness:
-                await self._wait_without_witnesses()
+                await self._wait_then_give_up_suspects()
                 return
             self._probing = True  # no fetch worker shall be at the gates before the check
             self._publish_max_concurrency()
-            holding = asyncio.get_running_loop().call_later(_HOLD, self._release_pool_early)
+            holding = asyncio.get_running_loop().call_later(_HOLD, self._resume_fetching_before_result)
             try:
                 answers = await self._there.result(fresh=True)
             finally:
@@ -346,14 +352,14 @@ class OutageDetector:
                 await self._wait_for_network()
         finally:
             self._check_task = None
-            self._release_pool()
+            self._resume_fetching()
 
-    def _release_pool_early(self) -> None:
+    def _resume_fetching_before_result(self) -> None:
         """Release the fetch pool because the check takes long; failures are not counted until its result."""
         self._benefit = True
-        self._release_pool()
+        self._resume_fetching()
 
-    def _release_pool(self) -> None:
+    def _resume_fetching(self) -> None:
         self._probing = False
         self._publish_max_concurrency()
 
@@ -370,16 +376,16 @@ class OutageDetector:
         """
         outage = self.outage
         witnesses = outage.witnesses.values()
-        some = any(host in outage.suspects or self._enquiry.is_askable_soon(host) for host in witnesses)
-        return outage.is_testable and (some or not witnesses)
+        some = any(host in outage.suspects or self._enquiry.is_host_free_soon(host) for host in witnesses)
+        return outage.has_usable_witness and (some or not witnesses)
 
-    async def _wait_without_witnesses(self) -> None:
+    async def _wait_then_give_up_suspects(self) -> None:
         """Try other hosts for a while; if none is reached, the suspects count as dead."""
         if not self.outage.gave_up:
             log.warning("no host has responded yet: %d hosts unreachable", len(self.outage.suspects))
         self._benefit = True
         try:
-            if not await self._any_host_is_reached(self.outage.benefit_seconds):
+            if not await self._wait_for_reached_host(self.outage.benefit_of_doubt_seconds):
                 self.outage.give_up_suspects()
         finally:
             self._benefit = False
@@ -392,9 +398,9 @@ class OutageDetector:
         hosts = len(outage.suspects)
         log.warning("no network: waiting; %d %s unreachable", hosts, "host" if hosts == 1 else "hosts")
         try:
-            while not (await self._any_host_is_reached(wait) or await self._there.result(fresh=True)):
+            while not (await self._wait_for_reached_host(wait) or await self._there.result(fresh=True)):
                 wait = min(2 * wait, _LONGEST)
-                if not outage.has_local_failure and self._clock.now() > began + MAX_SILENT_OUTAGE:
+                if not outage.has_failure_with_local_cause and self._clock.now() > began + MAX_SILENT_OUTAGE:
                     outage.give_up_suspects()
                     log.warning("no host has responded for %.0f h: these hosts count as dead", MAX_SILENT_OUTAGE / 3600)
                     return
@@ -408,7 +414,7 @@ class OutageDetector:
             self.resolver.forget_failures()
         log.warning("the network is back after %.0f s", lasted)
 
-    async def _any_host_is_reached(self, seconds: float) -> bool:
+    async def _wait_for_reached_host(self, seconds: float) -> bool:
         """Wait for any fetch worker to reach any host."""
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
@@ -421,18 +427,18 @@ class OutageDetector:
 
     def _hosts_to_ask(self) -> Sequence[Host]:
         """Witnesses in turn, the rested first; if there are none, seeds and suspects."""
-        suspects, askable = self.outage.suspects, self._enquiry.is_askable_soon
+        suspects, askable = self.outage.suspects, self._enquiry.is_host_free_soon
         hosts = [host for host in dict.fromkeys(reversed(self.outage.witnesses.values())) if askable(host)]
         if not hosts:
             others = dict.fromkeys([*self._seeds, *islice(suspects, 2 * _AT_ONCE)])
             hosts = [host for host in others if askable(host)]
-        hosts = [host for host in hosts if not self._enquiry.answered_recently(host)] or hosts
+        hosts = [host for host in hosts if not self._enquiry.host_answered_recently(host)] or hosts
         start, self._turn = self._turn % len(hosts) if hosts else 0, self._turn + _AT_ONCE
         in_turn = hosts[start:] + hosts[:start]
-        in_turn.sort(key=lambda host: (host in suspects, self._enquiry.seconds_until_free(host)))
+        in_turn.sort(key=lambda host: (host in suspects, self._enquiry.seconds_until_host_free(host)))
         return in_turn[: max(_AT_ONCE, self.outage.few - len(suspects))]
 
-    def _witnesses_found_by_dns(self) -> Sequence[Host]:
+    def _witnesses_resolved_earlier(self) -> Sequence[Host]:
         """A few witnesses whose names the DNS has resolved before."""
         witnesses, written = self.outage.witnesses.values(), self.resolver.is_known_without_dns
         return [host for host in witnesses if not written(hostname_of(host))][-_AT_ONCE:]
@@ -446,7 +452,7 @@ class OutageDetector:
         await self._named.close()
 
 
-class OtherAgentsOpinion(Protocol):
+class UnreachableHostReferral(Protocol):
     """The other agents of a cluster, which may reach a host that we cannot (`policy/local_outage.py`)."""
 
     def offer_to_others(self, state: HostState, reason: OutcomeReason, *, final: bool) -> HostState | None:
@@ -460,16 +466,16 @@ class FailureAttribution:
     """Every failure passes here on its way to the outage detector. Without other agents our own result counts."""
 
     def __init__(
-        self, prober: OutageDetector, politeness: Politeness, clock: Clock, opinion: OtherAgentsOpinion | None
+        self, prober: OutageDetector, politeness: Politeness, clock: Clock, opinion: UnreachableHostReferral | None
     ):
         self._prober, self._politeness, self._clock, self._opinion = prober, politeness, clock, opinion
 
-    def offer_before_giving_up(self, state: HostState, reason: OutcomeReason) -> HostState | None:
+    def offer_to_other_agents(self, state: HostState, reason: OutcomeReason) -> HostState | None:
         """The unchanged host, for another agent to try before host or URL are given up; None: give up."""
         noted = self._opinion.offer_to_others(state, reason, final=True) if self._opinion else None
-        return noted and self._politeness.after_handover(noted, self._clock.now())
+        return noted and self._politeness.state_for_handover(noted, self._clock.now())
 
-    def _put_off(self, state: HostState, reason: OutcomeReason, at_least: float = 0.0) -> HostState:
+    def _postpone_host(self, state: HostState, reason: OutcomeReason, at_least: float = 0.0) -> HostState:
         """Put the host off for our own trouble, or for another agent, which our DNS does not delay."""
         noted = self._opinion.offer_to_others(state, reason, final=False) if self._opinion else None
         now = self._clock.now()
@@ -498,8 +504,8 @@ class FailureAttribution:
         often = state.put_off + 1 >= MAX_POSTPONEMENTS and cause is not FailureCause.MACHINE
         if often and await self._prober.others_are_reachable(cause):
             verdict = msgspec.structs.replace(state, verdict=reason, detail=detail)
-            return self.offer_before_giving_up(state, reason) or verdict
-        return self._put_off(state, reason, at_least)
+            return self.offer_to_other_agents(state, reason) or verdict
+        return self._postpone_host(state, reason, at_least)
 
     def attribute_failure(
         self,
@@ -526,14 +532,14 @@ class FailureAttribution:
             rash = (final or gives_up) and self._prober.is_too_early_to_give_up(host, ask=ask or gives_up)
             self._prober.record_failure(host, cause, known=before.pages > 0, address=before.address)
             if rash or self._prober.is_ignoring_failures:
-                return False, self._put_off(before, reason, asked)
-        if (gives_up or (final and unheard)) and (other := self.offer_before_giving_up(before, reason)) is not None:
+                return False, self._postpone_host(before, reason, asked)
+        if (gives_up or (final and unheard)) and (other := self.offer_to_other_agents(before, reason)) is not None:
             return False, other
         if cause is not None:
-            self._prober.outage.count_failures(host, url, failures=after.failures - before.failures)
+            self._prober.outage.record_counted_failures(host, url, failures=after.failures - before.failures)
         return True, after
 
-    async def after_host_failure(
+    async def state_after_host_failure(
         self,
         host: Host,
         state: HostState,
@@ -563,6 +569,6 @@ class FailureAttribution:
         vanished = state.pages and state.put_off + 1 < MAX_POSTPONEMENTS
         if vanished or await self._prober.dns_denies_all_names(host):
             self._prober.resolver.forget_name(hostname_of(host))  # the next visit looks it up again
-            return self._put_off(state, OutcomeReason.NO_ADDRESS)
+            return self._postpone_host(state, OutcomeReason.NO_ADDRESS)
         verdict = msgspec.structs.replace(state, verdict=OutcomeReason.NO_ADDRESS, detail=detail)
-        return self.offer_before_giving_up(state, OutcomeReason.NO_ADDRESS) or verdict
+        return self.offer_to_other_agents(state, OutcomeReason.NO_ADDRESS) or verdict

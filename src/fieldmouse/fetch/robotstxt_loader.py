@@ -8,8 +8,8 @@ import msgspec
 
 from fieldmouse.fetch.outage import FailureAttribution, OutageDetector
 from fieldmouse.fetch.politeness_gate import FetchServices
-from fieldmouse.fetch.responses import describe_failure, describe_requested_wait, requested_wait
-from fieldmouse.http.dns import FoundAddress, NoAddress
+from fieldmouse.fetch.response_outcome import describe_failure, describe_requested_wait, requested_wait
+from fieldmouse.http.dns import FailedLookup, FoundAddress
 from fieldmouse.policy.local_outage import FailureCause, cause_of
 from fieldmouse.policy.politeness import Politeness, clamp_crawl_delay
 from fieldmouse.robotstxt.parser import RobotsTxt, RobotsTxtRedirect, RobotsTxtUnreachable, cache_seconds
@@ -71,7 +71,7 @@ class RobotsTxtLoader:
                 if isinstance(lookup, FoundAddress):
                     address, hops = lookup.address, hops + 1
                     continue
-                if isinstance(lookup, NoAddress) and lookup.temporary:
+                if isinstance(lookup, FailedLookup) and lookup.temporary:
                     return await self._target_unresolved(visit.host, state, target, lookup), None
                 # A redirect to an unknown name or a forbidden address counts as no robots.txt (RFC 9309,
                 # 2.3.1.2).
@@ -96,7 +96,7 @@ class RobotsTxtLoader:
             self._name(host, rules.sitemaps)
         state = msgspec.structs.replace(state, crawl_delay=clamp_crawl_delay(rules.crawl_delay), failures=0)
         if isinstance(answer, Response):
-            state = self._politeness.after_visit(state, answer.answered_at, answer.ended_at)
+            state = self._politeness.state_after_visit(state, answer.answered_at, answer.ended_at)
         return state
 
     async def _fetch_politely(
@@ -105,13 +105,13 @@ class RobotsTxtLoader:
         gate, politeness = self._gate, self._politeness
         await gate.enter(host, address)
         now = self._clock.now()
-        after = politeness.after_visit(state, now, now)
+        after = politeness.state_after_visit(state, now, now)
         try:
             answer = await self._fetcher.fetch(link, host, address, body_limit=self._size)
             if isinstance(answer, Response):
-                after = politeness.after_visit(state, answer.answered_at, answer.ended_at)
+                after = politeness.state_after_visit(state, answer.answered_at, answer.ended_at)
             else:
-                after = politeness.after_visit(state, answer.at, answer.at)
+                after = politeness.state_after_visit(state, answer.at, answer.at)
         finally:
             gate.leave(host, address, after.ready_at, after.address_ready_at)
         if isinstance(answer, Response) or cause_of(answer) is None:
@@ -120,7 +120,7 @@ class RobotsTxtLoader:
         as_before = {"failures": state.failures, "put_off": state.put_off, "unreached": state.unreached}
         return msgspec.structs.replace(after, **as_before), answer
 
-    async def _target_unresolved(self, host: Host, state: HostState, target: Url, lookup: NoAddress) -> HostState:
+    async def _target_unresolved(self, host: Host, state: HostState, target: Url, lookup: FailedLookup) -> HostState:
         """Put the host off if the DNS fails for the redirect target: that does not permit fetching without
         robots.txt."""
         detail, asked = f"redirected to {target}: {lookup.reason}", lookup.expires_at - self._clock.now()
@@ -143,4 +143,4 @@ class RobotsTxtLoader:
             cause, detail = None, f"status {answer.status}"
             response, wait = answer, requested_wait(answer)
         words = describe_requested_wait(response)
-        return await self._blame.after_host_failure(host, state, cause, reason, detail, wait, words)
+        return await self._blame.state_after_host_failure(host, state, cause, reason, detail, wait, words)

@@ -17,23 +17,23 @@ from typing import Protocol
 
 import msgspec
 
-from fieldmouse.aio import WakeUp, cancel_and_wait
-from fieldmouse.backpressure import Backpressure
+from fieldmouse.aio import WakeUpCallbacks, cancel_and_wait
+from fieldmouse.backpressure_state import BackpressureState
 from fieldmouse.clock import Clock
-from fieldmouse.fetch.outage import FailureAttribution, OtherAgentsOpinion, OutageDetector
+from fieldmouse.fetch.outage import FailureAttribution, OutageDetector, UnreachableHostReferral
 from fieldmouse.fetch.politeness_gate import FetchServices
-from fieldmouse.fetch.responses import describe_failure, describe_requested_wait, outcome_of
+from fieldmouse.fetch.response_outcome import describe_failure, describe_requested_wait, outcome_of
 from fieldmouse.fetch.robotstxt_loader import RobotsTxtLoader
-from fieldmouse.http.dns import ForbiddenLookup, FoundAddress, NoAddress
+from fieldmouse.http.dns import FailedLookup, ForbiddenAddress, FoundAddress
+from fieldmouse.policy.dns_and_header_options import is_address
 from fieldmouse.policy.local_outage import FailureCause, cause_of
-from fieldmouse.policy.network_overrides import is_address
 from fieldmouse.policy.politeness import Politeness
 from fieldmouse.policy.retry import retry_rule_for, retry_wait
 from fieldmouse.robotstxt.parser import RobotsTxt
 from fieldmouse.types.host_state import HostState
 from fieldmouse.types.outcome import Failed, Outcome, Page, Refused, Response
 from fieldmouse.types.reason import OutcomeReason
-from fieldmouse.types.request import EnteredBy, HostVisit, QueuedRequest, Request
+from fieldmouse.types.request import FrontierEntryOrigin, HostVisit, NumberedRequest, Request
 from fieldmouse.url import Host, hostname_of, path_of
 
 _ANSWERED_BY_US = frozenset(
@@ -49,16 +49,16 @@ _ANSWERED_BY_US = frozenset(
 class ResultReceiver(Protocol):
     """Receiver of a fetch worker's results."""
 
-    async def deliver(self, ticket: QueuedRequest, outcome: Outcome) -> None: ...
+    async def deliver(self, ticket: NumberedRequest, outcome: Outcome) -> None: ...
 
     async def archive_robots_txt(self, link: Request, response: Response) -> None:
         """Archive a response that is no outcome: a robots.txt."""
 
-    def requeue_failed(self, ticket: QueuedRequest, link: Request) -> None: ...
+    def requeue_failed_request(self, ticket: NumberedRequest, link: Request) -> None: ...
 
     def queue_sitemaps(self, host: Host, found: Sequence[str]) -> None: ...
 
-    def try_start_fetch(self, ticket: QueuedRequest) -> bool:
+    def try_start_fetch(self, ticket: NumberedRequest) -> bool:
         """Whether this page may be requested now; each True is followed by one `deliver` or `requeue`."""
 
 
@@ -75,7 +75,7 @@ class FetchSettings:
 
 
 #: The new state of the host, and the unused tickets.
-VisitReport = tuple[HostState, Sequence[QueuedRequest]]
+VisitReport = tuple[HostState, Sequence[NumberedRequest]]
 
 
 class FetchWorker:
@@ -85,18 +85,24 @@ class FetchWorker:
         self,
         transport: FetchServices,
         manners: FetchSettings,
-        outlet: ResultReceiver,
+        result_receiver: ResultReceiver,
         prober: OutageDetector | None = None,
-        opinion: OtherAgentsOpinion | None = None,
+        opinion: UnreachableHostReferral | None = None,
     ):
         self._fetcher, self._resolver = transport.fetcher, transport.resolver
         self._gate, self._clock, self._exclusions = transport.gate, transport.clock, transport.robots_txt_cache
-        self._manners, self._outlet = manners, outlet
+        self._manners, self._result_receiver = manners, result_receiver
         politeness, size = manners.politeness, manners.max_robots_txt_bytes
         self._prober = prober = prober or OutageDetector(transport, politeness, size=size)
         self._blame = FailureAttribution(prober, politeness, self._clock, opinion)
         self._rulebook = RobotsTxtLoader(
-            transport, politeness, size, prober, self._blame, outlet.archive_robots_txt, outlet.queue_sitemaps
+            transport,
+            politeness,
+            size,
+            prober,
+            self._blame,
+            result_receiver.archive_robots_txt,
+            result_receiver.queue_sitemaps,
         )
 
     async def visit_host(self, visit: HostVisit) -> VisitReport:
@@ -112,44 +118,46 @@ class FetchWorker:
             # The lease is for another address; this one may be leased to another visit.
             return msgspec.structs.replace(state, address=lookup.address, address_ready_at=0.0), tickets
         obeys = self._manners.obey_robots_txt
-        rules = await self._exclusions.get_or_parse(visit.host) if obeys else RobotsTxt.ALLOW_ALL
+        rules = await self._exclusions.get_without_blocking(visit.host) if obeys else RobotsTxt.ALLOW_ALL
         if rules is None:
             state, rules = await self._rulebook.fetch(visit, state)
             if rules is None or state.ready_at > self._clock.now():
                 return state, tickets
-        return await self._fetch_all(visit, state, rules)
+        return await self._fetch_until_host_rests(visit, state, rules)
 
-    async def _fetch_all(self, visit: HostVisit, state: HostState, rules: RobotsTxt) -> VisitReport:
-        outlet, manners = self._outlet, self._manners
+    async def _fetch_until_host_rests(self, visit: HostVisit, state: HostState, rules: RobotsTxt) -> VisitReport:
+        result_receiver, manners = self._result_receiver, self._manners
         for position, ticket in enumerate(visit.tickets):
             link = ticket.link
             if (rule := rules.forbidding_rule(path_of(link.url))) is not None:
-                await outlet.deliver(ticket, Refused(link, OutcomeReason.ROBOTS_TXT_EXCLUDED, self._clock.now(), rule))
+                await result_receiver.deliver(
+                    ticket, Refused(link, OutcomeReason.ROBOTS_TXT_EXCLUDED, self._clock.now(), rule)
+                )
                 continue
             if (
                 manners.pages_per_host
                 and state.pages >= manners.pages_per_host
-                and ticket.origin is not EnteredBy.POLLED
+                and ticket.entered_by is not FrontierEntryOrigin.POLLED
             ):
-                if any(later.origin is EnteredBy.POLLED for later in visit.tickets[position:]):
-                    await outlet.deliver(ticket, Refused(link, OutcomeReason.HOST_FULL, self._clock.now()))
+                if any(later.entered_by is FrontierEntryOrigin.POLLED for later in visit.tickets[position:]):
+                    await result_receiver.deliver(ticket, Refused(link, OutcomeReason.HOST_FULL, self._clock.now()))
                     continue
                 full = msgspec.structs.replace(state, verdict=OutcomeReason.HOST_FULL)
                 return full, visit.tickets[position:]
-            if not outlet.try_start_fetch(ticket):
+            if not result_receiver.try_start_fetch(ticket):
                 return state, visit.tickets[position:]
             before = state
             state, outcome = await self._fetch_one(link, visit.host, visit.address, state)
             if isinstance(outcome, Failed):
                 state = await self._handle_failure(ticket, visit.host, before, state, outcome)
             else:
-                await outlet.deliver(ticket, outcome)
+                await result_receiver.deliver(ticket, outcome)
             if state.verdict or state.ready_at > self._clock.now():
                 return state, visit.tickets[position + 1 :]
         return state, ()
 
     async def _handle_failure(
-        self, ticket: QueuedRequest, host: Host, before: HostState, after: HostState, failed: Failed
+        self, ticket: NumberedRequest, host: Host, before: HostState, after: HostState, failed: Failed
     ) -> HostState:
         """Retry the URL or give it up; returns the state of the host, with the failure counted only if that
         is fair."""
@@ -159,11 +167,11 @@ class FetchWorker:
                 host, before, cause, failed.reason, describe_failure(failed)
             )
             if state.verdict:
-                await self._outlet.deliver(ticket, failed)
+                await self._result_receiver.deliver(ticket, failed)
             else:
-                self._outlet.requeue_failed(ticket, link)
+                self._result_receiver.requeue_failed_request(ticket, link)
             return state
-        polled = ticket.origin is EnteredBy.POLLED
+        polled = ticket.entered_by is FrontierEntryOrigin.POLLED
         wait = retry_wait(failed.reason, link.tries + 1, self._manners.retry_patience, polled=polled)
         # After a successful connection, a silent page does not suggest a network outage.
         ask = failed.reason is OutcomeReason.NO_CONNECTION
@@ -172,12 +180,13 @@ class FetchWorker:
             host, before, after, cause, failed.reason, link.url, final=wait is None, ask=ask, unheard=unheard
         )
         if not fair:
-            self._outlet.requeue_failed(ticket, link)
+            self._result_receiver.requeue_failed_request(ticket, link)
         elif wait is not None and not state.verdict:
             later = failed.at + wait if wait else 0.0
-            self._outlet.requeue_failed(ticket, msgspec.structs.replace(link, tries=link.tries + 1, not_before=later))
+            again = msgspec.structs.replace(link, tries=link.tries + 1, not_before=later)
+            self._result_receiver.requeue_failed_request(ticket, again)
         else:
-            await self._outlet.deliver(ticket, failed)
+            await self._result_receiver.deliver(ticket, failed)
         return state
 
     async def _fetch_one(self, link: Request, host: Host, address: str, state: HostState) -> tuple[HostState, Outcome]:
@@ -185,7 +194,7 @@ class FetchWorker:
         gate, manners = self._gate, self._manners
         await gate.enter(host, address)
         # If the fetch is cancelled, host and address still rest from now on.
-        after = manners.politeness.after_visit(state, self._clock.now(), self._clock.now())
+        after = manners.politeness.state_after_visit(state, self._clock.now(), self._clock.now())
         try:
             answer = await self._fetcher.fetch(link, host, address)
             if isinstance(answer, Failed):
@@ -217,22 +226,22 @@ class FetchWorker:
         if response is None:
             # A missing response is no sign of health: the host rests, and its failures still count.
             now = self._clock.now()
-            rested = politeness.after_visit(state, now, now)
+            rested = politeness.state_after_visit(state, now, now)
             return msgspec.structs.replace(rested, failures=state.failures, unreached=state.unreached)
-        after = politeness.after_visit(state, response.answered_at, response.ended_at)
-        if isinstance(outcome, Page) and outcome.link.door is not EnteredBy.POLLED:
+        after = politeness.state_after_visit(state, response.answered_at, response.ended_at)
+        if isinstance(outcome, Page) and outcome.link.door is not FrontierEntryOrigin.POLLED:
             after = msgspec.structs.replace(after, pages=after.pages + 1)
         return after
 
     async def _state_if_unresolved(
-        self, host: Host, state: HostState, lookup: ForbiddenLookup | NoAddress
+        self, host: Host, state: HostState, lookup: ForbiddenAddress | FailedLookup
     ) -> HostState:
-        if isinstance(lookup, ForbiddenLookup):
+        if isinstance(lookup, ForbiddenAddress):
             detail = f"{lookup.address} is {lookup.reason}"
             verdict = msgspec.structs.replace(state, verdict=OutcomeReason.PRIVATE_ADDRESS, detail=detail)
             if is_address(hostname_of(host)):
                 return verdict
-            return self._blame.offer_before_giving_up(state, OutcomeReason.PRIVATE_ADDRESS) or verdict
+            return self._blame.offer_to_other_agents(state, OutcomeReason.PRIVATE_ADDRESS) or verdict
         if not lookup.temporary:
             return await self._blame.after_unknown_name(host, state, lookup.reason)
         asked = max(0.0, lookup.expires_at - self._clock.now())
@@ -240,18 +249,18 @@ class FetchWorker:
             host, state, FailureCause.DNS, OutcomeReason.NO_ADDRESS, lookup.reason, asked
         )
 
-    async def _deliver_verdict(self, tickets: Sequence[QueuedRequest], reason: OutcomeReason, detail: str) -> None:
+    async def _deliver_verdict(self, tickets: Sequence[NumberedRequest], reason: OutcomeReason, detail: str) -> None:
         """Deliver the verdict on a host as the outcome of its URLs, without a request."""
         now = self._clock.now()
         for ticket in tickets:
             answer = Refused if reason in _ANSWERED_BY_US else Failed
-            await self._outlet.deliver(ticket, answer(ticket.link, reason, now, detail))
+            await self._result_receiver.deliver(ticket, answer(ticket.link, reason, now, detail))
 
 
 class ActiveWorkers:
     """The fetch pool adds and removes fetch workers; each checks here between two requests."""
 
-    def __init__(self, meter: Backpressure):
+    def __init__(self, meter: BackpressureState):
         self._meter = meter
         self.tasks: set[asyncio.Task[None]] = set()
         self._recalled: set[asyncio.Task[None]] = set()  # told to stop after their current request
@@ -290,9 +299,9 @@ class FetchPool:
         self,
         *,
         rule: ConcurrencyRule,
-        meter: Backpressure,
+        meter: BackpressureState,
         roster: ActiveWorkers,
-        bell: WakeUp,
+        bell: WakeUpCallbacks,
         clock: Clock,
         take: Callable[[], HostVisit | None],
         ready_at: Callable[[], float | None],

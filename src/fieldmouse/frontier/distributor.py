@@ -13,7 +13,7 @@ from typing import Protocol
 
 from xxhash import xxh3_64_intdigest
 
-from fieldmouse.frontier.distribution_trace import DecisionObserver
+from fieldmouse.frontier.distribution_decision_log import DecisionObserver
 from fieldmouse.frontier.queues.queue_index import HostNumbers
 from fieldmouse.frontier.queues.sieved_urls import ReadyItem
 from fieldmouse.frontier.queues.virtualizer import HostQueues
@@ -30,9 +30,9 @@ class OnlineTickets(Protocol):
     """Log that numbers the URLs that go online; implemented by `TicketLog`."""
 
     @property
-    def open_tickets(self) -> Mapping[int, bytes]: ...
+    def links_by_ticket(self) -> Mapping[int, bytes]: ...
 
-    def add_tickets(self, links: Iterable[bytes]) -> list[int]: ...
+    def add_url_tickets(self, links: Iterable[bytes]) -> list[int]: ...
 
     def close_tickets(self, numbers: Iterable[int]) -> int: ...
 
@@ -41,7 +41,7 @@ class OnlineHosts(Protocol):
     """Hosts that are online; implemented by `Workbench`."""
 
     @property
-    def urls(self) -> int: ...
+    def url_count(self) -> int: ...
 
     def __len__(self) -> int: ...
 
@@ -77,7 +77,7 @@ class Distributor:
         workbench: OnlineHosts,
         hosts: HostStates,
         batch: int,
-        witness: DecisionObserver | None = None,
+        decision_log: DecisionObserver | None = None,
         holding: bool = False,
     ) -> None:
         """While `holding`, links stay in the queues, and every link drawn goes online."""
@@ -89,14 +89,14 @@ class Distributor:
         self._workbench = workbench
         self._hosts = hosts
         self._batch = batch
-        self._witness = witness or DecisionObserver()
+        self._decision_log = decision_log or DecisionObserver()
         self.unfinished = False  # the last refill stopped because its share of work was done
         self.draws = self.appends = 0
 
     def restore_after_restart(self, tickets: dict[Host, list[int]]) -> None:
         """Show the policy the state after a restart, and put `tickets` back on the workbench."""
         for host, numbers in tickets.items():
-            self.put_online_unasked(host, numbers)
+            self.put_online_without_policy(host, numbers)
         if not self._holding:
             for host, count in self._queues.queued_hosts():
                 self.restore_backlog(host, count)
@@ -104,9 +104,9 @@ class Distributor:
     def restore_backlog(self, host: Host, urls: int) -> None:
         """Show the policy a queue that existed before it."""
         number = self._hosts.get_or_add_number(host)
-        self._report_address(host, number, self._hosts.get(host))
-        self._witness.backlog_restored(host, urls)
-        self._policy.stored(number, urls)
+        self._report_address_to_policy(host, number, self._hosts.get(host))
+        self._decision_log.backlog_restored(host, urls)
+        self._policy.added_to_queue(number, urls)
 
     def bring_hosts_online(self, width: int) -> int:
         """Bring hosts online until there are `width`; returns the number of URLs that came online."""
@@ -115,15 +115,15 @@ class Distributor:
         urls_online = 0
         limit = width * _URLS_A_HOST
         for _ in range(_MOVES):
-            if len(workbench) >= width or workbench.urls >= limit:
+            if len(workbench) >= width or workbench.url_count >= limit:
                 return urls_online
-            number = policy.recall()
+            number = policy.next_queue_to_read()
             if number is None:
                 item = self._draw()
                 if item is not None:
                     urls_online += self._place_url(item)
                     continue
-                number = policy.recall(dry=True)
+                number = policy.next_queue_to_read(dry=True)
                 if number is None:
                     return urls_online
             urls_online += self._bring_back_from_queue(number)
@@ -134,19 +134,19 @@ class Distributor:
         host, link = item
         self.draws += 1
         if self._holding:
-            self.put_online_unasked(host, self._front.add_tickets((link,)))
+            self.put_online_without_policy(host, self._front.add_url_tickets((link,)))
             return 1
         state = self._hosts.get_or_add(host)
         number = self._hosts.get_or_add_number(host)
         if state.address:
-            self._report_address(host, number, state)
-        online = self._policy.place(number)
-        self._witness.url_placed(host, online)
+            self._report_address_to_policy(host, number, state)
+        online = self._policy.goes_online(number)
+        self._decision_log.url_placed(host, online)
         if online:
-            self._put_online(host, number, state, self._front.add_tickets((link,)))
+            self._put_online(host, number, state, self._front.add_url_tickets((link,)))
             return 1
         self._queues.append(host, link)
-        self._policy.stored(number)
+        self._policy.added_to_queue(number)
         self.appends += 1
         return 0
 
@@ -154,36 +154,36 @@ class Distributor:
         host = self._hosts.host_at(number)
         links = self._queues.take_links(host, self._batch)
         assert links, f"the policy recalled {host}, which has no backlog"
-        self._witness.urls_recalled(host, len(links))
-        self._policy.recalled(number, len(links))
-        self._put_online(host, number, self._hosts.get(host), self._front.add_tickets(links))
+        self._decision_log.urls_read_from_queue(host, len(links))
+        self._policy.read_from_queue(number, len(links))
+        self._put_online(host, number, self._hosts.get(host), self._front.add_url_tickets(links))
         return len(links)
 
-    def _report_address(self, host: Host, number: int, state: HostState) -> None:
+    def _report_address_to_policy(self, host: Host, number: int, state: HostState) -> None:
         """Report a host's address to the policy, before the policy decides about the host."""
         if state.address and not state.verdict:
-            self._witness.address_known(host, state.address)
-            self._policy.located(number, _address_key(state.address))
+            self._decision_log.known_address_shown_to_policy(host, state.address)
+            self._policy.address_found(number, _address_key(state.address))
 
     def _put_online(self, host: Host, number: int, state: HostState, tickets: Sequence[int]) -> None:
         self._workbench.add_urls(host, state, tickets)
         self._policy.came_online(number, len(tickets))
 
-    def put_online_unasked(self, host: Host, tickets: Sequence[int]) -> None:
+    def put_online_without_policy(self, host: Host, tickets: Sequence[int]) -> None:
         """Put tickets online regardless of the policy: they were online before, or are polls."""
         state = self._hosts.get_or_add(host)
         number = self._hosts.get_or_add_number(host)
-        self._report_address(host, number, state)
-        self._witness.urls_put_online(host, len(tickets))
+        self._report_address_to_policy(host, number, state)
+        self._decision_log.urls_put_online_without_decision(host, len(tickets))
         self._put_online(host, number, state, tickets)
 
     def visit_ended(self, host: Host, state: HostState, urls: int) -> None:
         """Record that a fetch worker used `urls` of a host and returned it; its address may have changed."""
         address = "" if state.verdict else state.address
-        self._witness.address_changed(host, address)
-        self._witness.visit_ended(host, urls)
+        self._decision_log.ip_address_seen(host, address)
+        self._decision_log.visit_ended(host, urls)
         number = self._hosts.get_or_add_number(host)
-        stays = not address or self._policy.located(number, _address_key(address))
+        stays = not address or self._policy.address_found(number, _address_key(address))
         if urls:
             self._policy.left_online(number, urls)
         if not stays and host in self._workbench and not self._holding:
@@ -192,12 +192,12 @@ class Distributor:
     def _take_offline(self, host: Host, number: int) -> None:
         """Take a host of a crowded address offline; its URLs go to its queue."""
         tickets = self._workbench.take_offline(host)
-        self._witness.host_taken_offline(host, len(tickets))
+        self._decision_log.host_taken_offline(host, len(tickets))
         for ticket in tickets:
-            self._queues.append(host, self._front.open_tickets[ticket])
+            self._queues.append(host, self._front.links_by_ticket[ticket])
         self._front.close_tickets(tickets)
         # In this order: a host with no URLs in either place is forgotten, and its address with it.
-        self._policy.stored(number, len(tickets))
+        self._policy.added_to_queue(number, len(tickets))
         self._policy.left_online(number, len(tickets))
 
 

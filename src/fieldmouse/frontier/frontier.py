@@ -22,19 +22,20 @@ from pathlib import Path
 import msgspec
 
 from fieldmouse.clock import Clock
-from fieldmouse.frontier.distribution_trace import DecisionObserver
+from fieldmouse.frontier.distribution_decision_log import DecisionObserver
 from fieldmouse.frontier.distributor import Distributor
+from fieldmouse.frontier.durable_parts import FrontierState, open_frontier_parts
 from fieldmouse.frontier.hosts.host_table import clock_setback
 from fieldmouse.frontier.protocol import CrawlFrontier
-from fieldmouse.frontier.state import FrontierState, open_frontier_parts
-from fieldmouse.frontier.workbench import RestingTickets, Workbench, polls_by_host
+from fieldmouse.frontier.workbench import DelayedRetries, Workbench, polls_by_host
 from fieldmouse.policy.distribution.registry import DistributionPolicy
 from fieldmouse.policy.front_size import FrontSizeRule
+from fieldmouse.policy.retry import clear_host_failure
 from fieldmouse.policy.scope import SiteLimits
-from fieldmouse.storage.checkpoint import Sealed
+from fieldmouse.storage.checkpoint import SealedPart
 from fieldmouse.types.host_state import HostState
 from fieldmouse.types.reason import OutcomeReason
-from fieldmouse.types.request import EnteredBy, HostVisit, QueuedRequest, Request
+from fieldmouse.types.request import FrontierEntryOrigin, HostVisit, NumberedRequest, Request
 from fieldmouse.types.stats import RestingHost
 from fieldmouse.url import Host, host_of
 
@@ -59,12 +60,12 @@ class Frontier(CrawlFrontier):
         state: FrontierState | None = None,
         resumed_delay: Callable[[HostState], float],
         run_size: int = 1 << 21,
-        witness: DecisionObserver | None = None,
+        decision_log: DecisionObserver | None = None,
         limits: SiteLimits | None = None,
         share: float = 0.5,
         hold_before: float = 0.0,
     ):
-        """Open the frontier in a directory at `state`. Opening changes nothing on disk; `begin` does.
+        """Open the frontier in a directory at `state`. Opening changes nothing on disk; `roll_back_to_checkpoint` does.
 
         `resumed_delay` is the ordinary delay of a host; after a restart each gets it in full.
         `share` of a host's visits are polls while new URLs of it wait, too. URLs that were
@@ -81,7 +82,7 @@ class Frontier(CrawlFrontier):
             parts, workbench, clock=clock, rule=rule, key_seed=key_seed, errand_links=errand_links, state=state
         )
         self._sieve, self._ready, self._hosts = parts.sieve, parts.ready, parts.hosts
-        self._witness = DecisionObserver() if witness is None or hold_before else witness
+        self._decision_log = DecisionObserver() if decision_log is None or hold_before else decision_log
         self._hold_before, self._opened_at = hold_before, now
         self._distributor = Distributor(
             policy,
@@ -91,40 +92,40 @@ class Frontier(CrawlFrontier):
             workbench=workbench,
             hosts=parts.hosts,
             batch=2 * errand_links,
-            witness=self._witness,
+            decision_log=self._decision_log,
             holding=hold_before > 0,
         )
         # seconds by which the clock was set back since the checkpoint
         self._set_back = clock_setback(state.hosts.at, now) if state else 0.0
-        self._restored = [(number, _decode(row)) for number, row in parts.front.open_tickets.items()]
+        self._restored = [(number, _decode(row)) for number, row in parts.front.links_by_ticket.items()]
         self._poll_numbers, self._polls = polls, state.polls if state else 0  # polls in any place
-        polls.update([number for number, link in self._restored if link.door is EnteredBy.POLLED])
-        self._resting = RestingTickets()
+        polls.update([number for number, link in self._restored if link.door is FrontierEntryOrigin.POLLED])
+        self._resting = DelayedRetries()
         self._held: dict[Host, list[int]] = {}  # online at the time of opening, and left alone
         self._set_aside: dict[Host, list[int]] = {}  # off the workbench while only polls are wanted
         self._out = 0  # URLs held by fetch workers
         self._done = state.done if state else 0
         self._only_polls = False
 
-    def begin(self) -> None:
-        super().begin()
+    def roll_back_to_checkpoint(self) -> None:
+        super().roll_back_to_checkpoint()
         if self._hold_before:
-            self._hold_ready_urls()
+            self._defer_waiting_urls_until_after_refresh()
         now = self._clock.now()
-        self._witness.run_started(now, unlisted=len(self._ready), batch=2 * self._errand_links)
+        self._decision_log.run_started(now, unlisted=len(self._ready), batch=2 * self._errand_links)
         self._restore_tickets(now)
 
-    def _is_held(self, link: Request) -> bool:
+    def _is_url_held(self, link: Request) -> bool:
         """Whether a URL that was waiting when the frontier was opened is left alone."""
-        return link.door is not EnteredBy.POLLED and not self._hold_before <= link.seen_at <= self._opened_at
+        return link.door is not FrontierEntryOrigin.POLLED and not self._hold_before <= link.seen_at <= self._opened_at
 
-    def _hold_ready_urls(self) -> None:
+    def _defer_waiting_urls_until_after_refresh(self) -> None:
         """Move held URLs of the ready queue to their host's queue; the others keep their order."""
         for _ in range(len(self._ready)):
             item = self._ready.pop()
             assert item is not None
             host, row = item
-            if self._is_held(_decode(row)):
+            if self._is_url_held(_decode(row)):
                 self._parts.queues.append(host, row)
             else:
                 self._ready.push((item,))
@@ -136,9 +137,9 @@ class Frontier(CrawlFrontier):
             if self._set_back and link.not_before > now:
                 link = msgspec.structs.replace(link, not_before=link.not_before - self._set_back)
                 self._parts.front.close_tickets((number,))
-                number = self._add_ticket(link)
+                number = self._add_url_ticket(link)
             host = host_of(link.url)
-            if self._hold_before and self._is_held(link):
+            if self._hold_before and self._is_url_held(link):
                 self._held.setdefault(host, []).append(number)
             elif link.not_before > now:
                 self._resting.add_ticket(link.not_before, number, host)
@@ -147,9 +148,9 @@ class Frontier(CrawlFrontier):
         self._restored.clear()
         self._distributor.restore_after_restart(online)
 
-    def _add_ticket(self, link: Request) -> int:
-        (number,) = self._parts.front.add_tickets((_encode(link),))
-        if link.door is EnteredBy.POLLED:
+    def _add_url_ticket(self, link: Request) -> int:
+        (number,) = self._parts.front.add_url_tickets((_encode(link),))
+        if link.door is FrontierEntryOrigin.POLLED:
             self._poll_numbers.add(number)
         return number
 
@@ -158,26 +159,31 @@ class Frontier(CrawlFrontier):
         if self._sieve.pending_offers >= _SIFT_AT:
             self._sift()
 
-    def poll(self, links: Sequence[Request]) -> None:
+    def enqueue_polls(self, links: Sequence[Request]) -> None:
         """They go online at once, regardless of the policy."""
         for host, polls in polls_by_host(links).items():
-            numbers = self._parts.front.add_tickets(map(_encode, polls))
+            numbers = self._parts.front.add_url_tickets(map(_encode, polls))
             self._poll_numbers.update(numbers)
-            self._distributor.put_online_unasked(host, numbers)
+            if host not in self._workbench:
+                state, now = self._hosts.get_or_add(host), self._clock.now()
+                cleared = clear_host_failure(state, polls, now)
+                if cleared is not state:
+                    self._hosts.put(host, cleared, now)
+            self._distributor.put_online_without_policy(host, numbers)
         self._polls += len(links)
 
-    def requeue_retried(self, links: Sequence[Request]) -> None:
+    def requeue_withdrawn_outcomes(self, links: Sequence[Request]) -> None:
         """Queue links whose outcome was taken back, as if they had just been discovered."""
-        self._push_to_ready_queue(links)
+        self._push_sieved_urls(links)
         self._done -= len(links)
 
-    def _push_to_ready_queue(self, links: Sequence[Request]) -> None:
+    def _push_sieved_urls(self, links: Sequence[Request]) -> None:
         items = [(host_of(link.url), _encode(link)) for link in links]
         self._ready.push(items)
-        self._witness.urls_discovered([host for host, _ in items])
+        self._decision_log.urls_discovered([host for host, _ in items])
 
-    def clear_verdicts(self, verdicts: Container[str]) -> list[Host]:
-        """Clear these statuses of hosts, before `begin` brings any online; returns the hosts."""
+    def clear_host_verdicts(self, verdicts: Container[str]) -> list[Host]:
+        """Clear these statuses of hosts, before `roll_back_to_checkpoint` brings any online; returns the hosts."""
         judged = [(host, state) for host, state in self._hosts if state.verdict in verdicts]
         for host, state in judged:
             cleared = msgspec.structs.replace(state, failures=0, put_off=0, verdict=OutcomeReason.NONE, detail="")
@@ -185,12 +191,12 @@ class Frontier(CrawlFrontier):
         return [host for host, _ in judged]
 
     def _sift(self) -> None:
-        self._push_to_ready_queue(self._sieve.sift(self._parts.sites.admit_urls))
+        self._push_sieved_urls(self._sieve.sift(self._parts.sites.admit_urls))
 
     def take_visit(self, now: float, *, only_polls: bool = False) -> HostVisit | None:
-        self._witness.time_passed(now)
+        self._decision_log.time_passed(now)
         for host, number in self._resting.pop_rested(now):
-            self._distributor.put_online_unasked(host, (number,))
+            self._distributor.put_online_without_policy(host, (number,))
         if only_polls or self._only_polls:
             if self._only_polls and not only_polls:
                 for host, numbers in self._set_aside.items():
@@ -198,7 +204,7 @@ class Frontier(CrawlFrontier):
                 self._set_aside.clear()
             self._only_polls = only_polls
             if only_polls:
-                return self._take_polls(now)
+                return self._take_polls_only_visit(now)
         most = self._errand_links
         lease = self._workbench.take_ready_host(now, most, _URLS_WITHOUT_REQUEST)
         while lease is None:
@@ -206,19 +212,21 @@ class Frontier(CrawlFrontier):
                 return None
             lease = self._workbench.take_ready_host(now, most, _URLS_WITHOUT_REQUEST)
         self._out += len(lease.numbers)
-        self._witness.visit_started(self._width, self._out)
+        self._decision_log.visit_started(self._width, self._out)
         if len(self._workbench) < self._width and self._backlog_size():
             self._distributor.bring_hosts_online(self._width)
-        self._count_visit_and_shrink(now)
-        return HostVisit(lease.host, lease.address, self._tickets_of(lease.numbers), self._hosts.get(lease.host))
+        self._count_visit_and_shrink_front(now)
+        return HostVisit(
+            lease.host, lease.address, self._requests_of_tickets(lease.numbers), self._hosts.get(lease.host)
+        )
 
-    def _take_polls(self, now: float) -> HostVisit | None:
+    def _take_polls_only_visit(self, now: float) -> HostVisit | None:
         """Take polls of a host that may be visited now; other tickets leave the workbench for now."""
         while (lease := self._workbench.take_ready_host(now, self._errand_links, _URLS_WITHOUT_REQUEST)) is not None:
-            host, state, tickets = lease.host, self._hosts.get(lease.host), self._tickets_of(lease.numbers)
-            polls = tuple([ticket for ticket in tickets if ticket.origin is EnteredBy.POLLED])
+            host, state, tickets = lease.host, self._hosts.get(lease.host), self._requests_of_tickets(lease.numbers)
+            polls = tuple([ticket for ticket in tickets if ticket.entered_by is FrontierEntryOrigin.POLLED])
             if len(polls) < len(tickets):
-                others = [ticket.number for ticket in tickets if ticket.origin is not EnteredBy.POLLED]
+                others = [ticket.number for ticket in tickets if ticket.entered_by is not FrontierEntryOrigin.POLLED]
                 self._set_aside.setdefault(host, []).extend(others)
             if polls:
                 self._out += len(polls)
@@ -226,9 +234,9 @@ class Frontier(CrawlFrontier):
             self._workbench.return_host(host, state, ())
         return None
 
-    def _tickets_of(self, numbers: Iterable[int]) -> tuple[QueuedRequest, ...]:
-        live = self._parts.front.open_tickets
-        return tuple([QueuedRequest(number, _decode(live[number])) for number in numbers])
+    def _requests_of_tickets(self, numbers: Iterable[int]) -> tuple[NumberedRequest, ...]:
+        live = self._parts.front.links_by_ticket
+        return tuple([NumberedRequest(number, _decode(live[number])) for number in numbers])
 
     def _backlog_size(self) -> int:
         """Number of URLs that could come online."""
@@ -243,7 +251,7 @@ class Frontier(CrawlFrontier):
         width = self._width
         if len(self._workbench) >= width:
             width = self._rule.grown_size(width)
-        self._witness.no_host_ready(width, self._out)
+        self._decision_log.no_host_ready(width, self._out)
         brought = self._distributor.bring_hosts_online(width)
         if brought:
             self._width = width
@@ -256,20 +264,20 @@ class Frontier(CrawlFrontier):
         rested_at = self._resting.ready_at()
         return due if rested_at is None else rested_at if due is None else min(due, rested_at)
 
-    def end_visit(self, visit: HostVisit, state: HostState, unused: Sequence[QueuedRequest] = ()) -> None:
+    def end_visit(self, visit: HostVisit, state: HostState, unused: Sequence[NumberedRequest] = ()) -> None:
         host = visit.host
         self._hosts.put(host, state, self._clock.now())
         self._workbench.return_host(host, state, [ticket.number for ticket in unused])
         self._out -= len(visit.tickets)
         self._distributor.visit_ended(host, state, len(visit.tickets) - len(unused))
 
-    def mark_done(self, numbers: Iterable[int]) -> None:
+    def mark_durably_done(self, numbers: Iterable[int]) -> None:
         """Record durable outcomes of tickets: their URLs are not visited again, unless polled."""
         front, polls = self._parts.front, 0
         if self._polls:
             numbers = list(numbers)
-            rows = map(front.open_tickets.get, numbers)
-            polls = sum(_decode(row).door is EnteredBy.POLLED for row in rows if row is not None)
+            rows = map(front.links_by_ticket.get, numbers)
+            polls = sum(_decode(row).door is FrontierEntryOrigin.POLLED for row in rows if row is not None)
             self._polls -= polls
             self._poll_numbers.difference_update(numbers)
         self._done += front.close_tickets(numbers) - polls
@@ -279,16 +287,16 @@ class Frontier(CrawlFrontier):
         if not self._parts.front.close_tickets((number,)):
             return
         self._poll_numbers.discard(number)
-        host, new_number = host_of(link.url), self._add_ticket(link)
+        host, new_number = host_of(link.url), self._add_url_ticket(link)
         if link.not_before > self._clock.now():
             self._resting.add_ticket(link.not_before, new_number, host)
         else:
-            self._distributor.put_online_unasked(host, (new_number,))
+            self._distributor.put_online_without_policy(host, (new_number,))
 
-    def seal(self) -> Sealed[FrontierState]:
+    def seal(self) -> SealedPart[FrontierState]:
         if self._sieve.pending_offers:
             self._sift()
-        self._witness.flush()
+        self._decision_log.flush()
         return self._parts.seal(
             self._clock.now(),
             done=self._done,
@@ -300,7 +308,7 @@ class Frontier(CrawlFrontier):
 
     def close(self) -> None:
         super().close()
-        self._witness.close()
+        self._decision_log.close()
 
     @property
     def seen_count(self) -> int:
@@ -315,7 +323,7 @@ class Frontier(CrawlFrontier):
         return self._parts.waiting_count - self._polls
 
     @property
-    def held_back_count(self) -> int:
+    def held_for_refresh_count(self) -> int:
         return sum(map(len, self._held.values())) + len(self._parts.queues) if self._hold_before else 0
 
     @property
@@ -327,20 +335,20 @@ class Frontier(CrawlFrontier):
         return len(self._hosts)
 
     @property
-    def dropped_links(self) -> dict[str, int]:
+    def dropped_links_by_setting(self) -> dict[str, int]:
         return self._parts.sites.dropped
 
     def hosts_in_backoff(self, now: float) -> list[RestingHost]:
         rests = []
-        for host in self._workbench.waiting_hosts():
+        for host in self._workbench.hosts_with_urls():
             state = self._hosts.get(host)
             if state.failures and not state.verdict and state.ready_at > now:
                 rests.append(RestingHost(host, state.ready_at, state.failures))
         return sorted(rests, key=lambda rest: rest.until)
 
-    def is_stalled(self, now: float, patience: float) -> bool:
+    def are_all_hosts_in_backoff(self, now: float, patience: float) -> bool:
         """A host that keeps its ordinary delay, however long, does not count as stalled."""
         ready_at = self.ready_at()
         if ready_at is None or ready_at <= now + patience or self._out or self._backlog_size():
             return False
-        return len(self.hosts_in_backoff(now)) == len(self._workbench.waiting_hosts())
+        return len(self.hosts_in_backoff(now)) == len(self._workbench.hosts_with_urls())

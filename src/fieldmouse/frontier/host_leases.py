@@ -12,9 +12,9 @@ from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 
 from fieldmouse.clock import Clock
-from fieldmouse.frontier.workbench import RestingTickets, TakenHost, Workbench
+from fieldmouse.frontier.workbench import DelayedRetries, TakenHost, Workbench
 from fieldmouse.types.host_state import HostState
-from fieldmouse.types.request import QueuedRequest, Request
+from fieldmouse.types.request import NumberedRequest, Request
 from fieldmouse.url import Host
 
 
@@ -31,11 +31,11 @@ class HostLease:
     is_visited: bool = False
     more_requested: bool = False  # whether more URLs were requested
 
-    def record_reply(self, left: int) -> None:
+    def record_remaining_urls(self, left: int) -> None:
         """Record a reply of the coordinator, which has `left` more URLs."""
         self.remaining, self.more_requested = left, False
 
-    def mark_requested(self) -> None:
+    def mark_more_urls_requested(self) -> None:
         """Record that more URLs were requested."""
         self.more_requested = True
 
@@ -50,37 +50,37 @@ class HostLeases(dict[Host, HostLease]):
     def __init__(self, workbench: Workbench, polls: Container[int], clock: Clock) -> None:
         super().__init__()
         self._workbench, self._polls, self._clock = workbench, polls, clock
-        self._resting = RestingTickets()
+        self._resting = DelayedRetries()
 
     def hosts_without_worker(self) -> list[Host]:
         """Hosts that no fetch worker has."""
-        return [host for host, tenancy in self.items() if not tenancy.is_visited]
+        return [host for host, host_lease in self.items() if not host_lease.is_visited]
 
     def add_lease(self, host: Host, epoch: int, state: HostState) -> HostLease:
-        tenancy = self[host] = HostLease(self._clock.now(), epoch, state, 0)
-        return tenancy
+        host_lease = self[host] = HostLease(self._clock.now(), epoch, state, 0)
+        return host_lease
 
-    def add_tickets(self, host: Host, tickets: Sequence[tuple[int, Request]]) -> None:
+    def add_url_tickets(self, host: Host, tickets: Sequence[tuple[int, Request]]) -> None:
         """Put tickets online, or let them rest until their time."""
-        tenancy, now, ready = self[host], self._clock.now(), []
+        host_lease, now, ready = self[host], self._clock.now(), []
         for number, link in tickets:
-            tenancy.online += 1
-            tenancy.polls += number in self._polls
+            host_lease.online += 1
+            host_lease.polls += number in self._polls
             if link.not_before > now:
                 self._resting.add_ticket(link.not_before, number, host)
             else:
                 ready.append(number)
         if ready:
-            self._workbench.add_urls(host, tenancy.state, ready)
+            self._workbench.add_urls(host, host_lease.state, ready)
 
     def take_ready_host(self, now: float, most: int, most_without_asking: int) -> TakenHost | None:
         """Take a host that may be visited now, for a fetch worker."""
         lease = self._workbench.take_ready_host(now, most, most_without_asking)
         if lease is not None:
-            tenancy = self[lease.host]
-            tenancy.is_visited = True
-            tenancy.online -= len(lease.numbers)
-            tenancy.polls -= sum(number in self._polls for number in lease.numbers)
+            host_lease = self[lease.host]
+            host_lease.is_visited = True
+            host_lease.online -= len(lease.numbers)
+            host_lease.polls -= sum(number in self._polls for number in lease.numbers)
         return lease
 
     def requeue_rested_urls(self, now: float) -> None:
@@ -88,14 +88,14 @@ class HostLeases(dict[Host, HostLease]):
         for host, number in self._resting.pop_rested(now):
             self._workbench.add_urls(host, self[host].state, (number,))
 
-    def end_visit(self, host: Host, state: HostState, unused: Sequence[QueuedRequest]) -> HostLease:
+    def end_visit(self, host: Host, state: HostState, unused: Sequence[NumberedRequest]) -> HostLease:
         """Return a host after a visit."""
-        tenancy = self[host]
-        tenancy.is_visited, tenancy.state = False, state
-        tenancy.online += len(unused)
-        tenancy.polls += sum(ticket.number in self._polls for ticket in unused)
+        host_lease = self[host]
+        host_lease.is_visited, host_lease.state = False, state
+        host_lease.online += len(unused)
+        host_lease.polls += sum(ticket.number in self._polls for ticket in unused)
         self._workbench.return_host(host, state, [ticket.number for ticket in unused])
-        return tenancy
+        return host_lease
 
     def remove_host(self, host: Host) -> list[int]:
         """Remove a host that no fetch worker has; returns its tickets."""
@@ -112,7 +112,7 @@ class HostLeases(dict[Host, HostLease]):
 REPEAT_AFTER = 30.0
 
 
-class LeasedPolls:
+class UnfinishedPolls:
     """Polls by host until the host is leased, then by ticket number."""
 
     def __init__(self, wish: Callable[[Sequence[Host]], None], clock: Clock):

@@ -28,7 +28,7 @@ import msgspec
 
 from fieldmouse.types.host_state import HostState
 from fieldmouse.types.reason import OutcomeKind
-from fieldmouse.types.request import EnteredBy, Request
+from fieldmouse.types.request import FrontierEntryOrigin, Request
 from fieldmouse.url import Host, host_of
 
 
@@ -68,7 +68,7 @@ class _OnlineHost:
     def __len__(self) -> int:
         return len(self.numbers) + len(self.polls)
 
-    def take_shared(self, most: int, share: float) -> list[int]:
+    def take_with_poll_share(self, most: int, share: float) -> list[int]:
         """Take the next URLs, `share` of them polls as long as both kinds wait."""
         numbers, polls, credit, turns = self.numbers, self.polls, self.credit, self.turns
         while len(turns) < most and (numbers or polls):
@@ -103,7 +103,7 @@ class Workbench:
         self._heap: list[tuple[float, int, _OnlineAddress]] = []
         self._turn = count()
         self._now = 0.0
-        self.urls = 0  # that can be taken: those with fetch workers are not counted
+        self.url_count = 0  # that can be taken: those with fetch workers are not counted
 
     def __len__(self) -> int:
         """Number of hosts online, including those with fetch workers."""
@@ -125,7 +125,7 @@ class Workbench:
                 (entry.polls if number in self._polls else entry.numbers).append(number)
         else:
             entry.numbers.extend(numbers)
-        self.urls += len(entry) - before
+        self.url_count += len(entry) - before
         if idle:
             self._enqueue_host(entry)
 
@@ -176,13 +176,13 @@ class Workbench:
         if entry.unasked:
             most = most_without_asking
         if entry.polls:
-            numbers = entry.take_shared(most, self._share)
+            numbers = entry.take_with_poll_share(most, self._share)
         elif len(queue) <= most:
             numbers = list(queue)
             queue.clear()
         else:
             numbers = [queue.popleft() for _ in range(most)]
-        self.urls -= len(numbers)
+        self.url_count -= len(numbers)
         return TakenHost(entry.host, entry.address, numbers)
 
     def ready_at(self) -> float | None:
@@ -209,7 +209,7 @@ class Workbench:
             entry.return_unused(unused)
         else:
             entry.numbers.extendleft(reversed(unused))
-        self.urls += len(unused)
+        self.url_count += len(unused)
         self._set_address(entry, state)
         if len(entry):
             self._enqueue_host(entry)
@@ -227,10 +227,10 @@ class Workbench:
         entry.server.hosts = [item for item in entry.server.hosts if item[2] is not entry]
         heapify(entry.server.hosts)
         self._schedule_address(entry.server)
-        self.urls -= len(entry)
+        self.url_count -= len(entry)
         return [*entry.numbers, *entry.polls]
 
-    def waiting_hosts(self) -> list[Host]:
+    def hosts_with_urls(self) -> list[Host]:
         """Hosts online with URLs that can be taken, now or later."""
         return [entry.host for entry in self._hosts.values() if len(entry)]
 
@@ -240,7 +240,7 @@ class Workbench:
         return len(ready)
 
 
-class RestingTickets:
+class DelayedRetries:
     """Tickets ordered by the end of their rest, in epoch seconds."""
 
     def __init__(self) -> None:
@@ -272,6 +272,6 @@ def polls_by_host(links: Iterable[Request]) -> dict[Host, list[Request]]:
     """Group known pages by host, marked as polls."""
     polls: dict[Host, list[Request]] = {}
     for link in links:
-        polled = msgspec.structs.replace(link, door=EnteredBy.POLLED, was=link.was or OutcomeKind.PAGE)
+        polled = msgspec.structs.replace(link, door=FrontierEntryOrigin.POLLED, was=link.was or OutcomeKind.PAGE)
         polls.setdefault(host_of(link.url), []).append(polled)
     return polls

@@ -37,7 +37,7 @@ from fieldmouse.http.connection import (
     create_tls_context,
     tls_error_text,
 )
-from fieldmouse.policy.network_overrides import check_headers, redact_headers
+from fieldmouse.policy.dns_and_header_options import check_headers, redact_headers
 from fieldmouse.types.outcome import Failed, Response
 from fieldmouse.types.reason import OutcomeReason
 from fieldmouse.types.request import Request
@@ -257,9 +257,9 @@ class HttpFetcher:
         return connection
 
     def _start_ticking(self) -> None:
-        self._tick = asyncio.get_running_loop().call_later(self._limits.tick, self._enforce_limits)
+        self._tick = asyncio.get_running_loop().call_later(self._limits.tick, self._enforce_time_limits)
 
-    def _enforce_limits(self) -> None:
+    def _enforce_time_limits(self) -> None:
         """Enforce the time limits once a tick: connecting, responding, idle."""
         now = self._clock.now()
         for task, due_at in self._connecting.items():

@@ -94,7 +94,7 @@ class ChunkedDecoder:
                     break
                 self._line = b""
                 at = end + 1
-                self._read_line(line)
+                self._parse_line(line)
         return size - at if self.done else 0
 
     def _read_complete_chunks(self, data: bytes) -> int:
@@ -109,7 +109,7 @@ class ChunkedDecoder:
             at = stop + 2
         return at
 
-    def _read_line(self, line: bytes) -> None:
+    def _parse_line(self, line: bytes) -> None:
         if self._trailing:
             self.done = not line.strip(b"\r")
             return

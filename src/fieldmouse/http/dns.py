@@ -8,7 +8,7 @@ share one query.
 that is used. IPv4 is preferred, and IPv6 is queried only for a name without IPv4: that halves the
 queries, and most crawling machines have no IPv6.
 
-`DnsClient` has two implementations: c-ares over sockets, and the nameserver of the synthetic web without
+`DnsBackend` has two implementations: c-ares over sockets, and the nameserver of the synthetic web without
 sockets, for crawls in virtual time.
 """
 
@@ -23,7 +23,7 @@ import msgspec
 
 from fieldmouse.clock import Clock
 from fieldmouse.http.ssrf import forbidden_reason
-from fieldmouse.policy.network_overrides import NameMap, is_address
+from fieldmouse.policy.dns_and_header_options import NameOverrides, is_address
 
 if TYPE_CHECKING:
     import aiodns
@@ -46,7 +46,7 @@ class DnsAnswer(msgspec.Struct, frozen=True):
     temporary: bool = False  # DNS or this machine failed; it is unknown whether the name exists
 
 
-class DnsClient(Protocol):
+class DnsBackend(Protocol):
     async def query(self, name: str, kind: str) -> DnsAnswer:
         """Return the addresses of `name`, of the kind `A` or `AAAA`; never raises."""
         ...
@@ -166,7 +166,7 @@ class FoundAddress(msgspec.Struct, frozen=True):
     expires_at: float
 
 
-class ForbiddenLookup(msgspec.Struct, frozen=True):
+class ForbiddenAddress(msgspec.Struct, frozen=True):
     """The name resolves only to forbidden addresses."""
 
     address: str
@@ -174,7 +174,7 @@ class ForbiddenLookup(msgspec.Struct, frozen=True):
     expires_at: float
 
 
-class NoAddress(msgspec.Struct, frozen=True):
+class FailedLookup(msgspec.Struct, frozen=True):
     """The name has no address; if `temporary`, try again after `expires_at`."""
 
     reason: str
@@ -194,7 +194,7 @@ class Resolver:
         *,
         clock: Clock,
         allow_private: bool = False,
-        names: NameMap | None = None,
+        names: NameOverrides | None = None,
         hosts_file: Path = Path("/etc/hosts"),
         nameservers: Sequence[str] = (),
         least: float = 60.0,
@@ -204,30 +204,30 @@ class Resolver:
         timeout: float = 5.0,
         tries: int = 3,
         size: int = 100_000,
-        dns: DnsClient | None = None,
+        dns: DnsBackend | None = None,
     ):
-        self._clock, self._allow_private, self._names = clock, allow_private, names or NameMap()
+        self._clock, self._allow_private, self._names = clock, allow_private, names or NameOverrides()
         self._hosts = HostsFile(hosts_file, clock)
-        self._dns: DnsClient = dns or CaresDns(nameservers, timeout=timeout, tries=tries)
+        self._dns: DnsBackend = dns or CaresDns(nameservers, timeout=timeout, tries=tries)
         self._least, self._most, self._negative, self._temporary = least, most, negative, temporary
         self._size = size
         self._cache: dict[str, CachedAddresses] = {}  # oldest first
         self._queries: dict[str, asyncio.Task[CachedAddresses]] = {}
         self.answered_at = float("-inf")  # time of the last DNS answer with an address
 
-    async def lookup(self, name: str, *, fresh: bool = False) -> FoundAddress | ForbiddenLookup | NoAddress:
+    async def lookup(self, name: str, *, fresh: bool = False) -> FoundAddress | ForbiddenAddress | FailedLookup:
         """Return the address at which to visit `name`; if `fresh`, the cache is skipped."""
         resolved = await self.resolve_addresses(name, fresh=fresh)
         expires_at = resolved.expires_at
         if not resolved.addresses:
-            return NoAddress(resolved.error, resolved.temporary, expires_at)
+            return FailedLookup(resolved.error, resolved.temporary, expires_at)
         refused = ""
         for address in resolved.addresses:
             why = forbidden_reason(address, self._allow_private)
             if why is None:
                 return FoundAddress(address, expires_at)
             refused = refused or why
-        return ForbiddenLookup(resolved.addresses[0], refused, expires_at)
+        return ForbiddenAddress(resolved.addresses[0], refused, expires_at)
 
     async def resolve_addresses(self, name: str, *, fresh: bool = False) -> CachedAddresses:
         """Return all addresses of `name`, in the order to try them; cached."""
@@ -271,7 +271,7 @@ class Resolver:
         await self._dns.close()
 
     def _without_dns(self, name: str) -> CachedAddresses | None:
-        pin = self._names.find(name)
+        pin = self._names.fixed_endpoint_of(name)
         if pin is not None:
             return CachedAddresses((pin.address,), NEVER_EXPIRES)
         if is_address(name):

@@ -23,12 +23,12 @@ from fieldmouse.aio import DaemonExecutor
 from fieldmouse.clock import Clock
 from fieldmouse.config.notify_section import NotifySection
 from fieldmouse.errors import FieldmouseError
-from fieldmouse.notify.channel import Channel, Notice
+from fieldmouse.notify.channel_interface import ChangeBatch, Channel
 from fieldmouse.notify.filter import ChangeFilter
-from fieldmouse.storage.checkpoint import Checkpoint, Sealed, read_checkpoint, sealed_outcome_bytes
+from fieldmouse.storage.changes_from_outcomes import Change, NewPageBaseline, changes_in, sealed_baseline
+from fieldmouse.storage.checkpoint import Checkpoint, SealedPart, read_checkpoint, sealed_outcome_bytes
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.storage.log import FRAME, decode_record, read_records
-from fieldmouse.storage.page_changes import Baseline, Change, changes_in, sealed_baseline
 from fieldmouse.types.outcome import OutcomeRow
 
 _decode = msgspec.msgpack.Decoder(OutcomeRow).decode
@@ -48,10 +48,10 @@ class ChangeRange:
     def __add__(self, after: ChangeRange) -> ChangeRange:
         return ChangeRange(after.end, self.changes + after.changes, self.offsets + after.offsets)
 
-    def notices(self, most: int) -> list[Notice]:
+    def split_into_notices(self, most: int) -> list[ChangeBatch]:
         """All changes in order, at most `most` per notice."""
         return [
-            Notice(self.changes[at : at + most], self.offsets[at : at + most])
+            ChangeBatch(self.changes[at : at + most], self.offsets[at : at + most])
             for at in range(0, len(self.changes), most)
         ]
 
@@ -67,7 +67,7 @@ class ChangeSource:
     def from_settings(cls, home: CrawlDir, settings: NotifySection) -> ChangeSource:
         return cls(home / "outcomes.log", ChangeFilter.from_settings(settings))
 
-    def read(self, start: int, length: int, baseline: Baseline | None, most: int = 1000) -> ChangeRange:
+    def read(self, start: int, length: int, baseline: NewPageBaseline | None, most: int = 1000) -> ChangeRange:
         """Read from byte `start` until `most` changes, `ROWS_PER_READ` rows or `length` are reached.
 
         Rows are not split: there may be a few changes more than `most`.
@@ -87,7 +87,7 @@ class ChangeSource:
                 break
         return ChangeRange(end, tuple(changes), tuple(offsets))
 
-    def count_waiting(self, state: ChannelCursor, length: int, baseline: Baseline | None) -> int:
+    def count_waiting(self, state: ChannelCursor, length: int, baseline: NewPageBaseline | None) -> int:
         """Number of changes after a channel's offset."""
         place, count = state.place, 0
         while place < length:
@@ -131,7 +131,7 @@ class ChannelSender:
         self._state = state
         self._held = ChangeRange(state.place)  # read, not yet delivered
         self._length = state.place  # durable length of the log
-        self._baseline: Baseline | None = None
+        self._baseline: NewPageBaseline | None = None
         self._committed_plan = state.planned  # the plan in the last checkpoint
         self._until: float | None = None  # paused until then
         self._busy = True  # working, or about to look for changes
@@ -143,7 +143,7 @@ class ChannelSender:
         return self._channel.name
 
     @property
-    def state(self) -> ChannelCursor:
+    def cursor_for_checkpoint(self) -> ChannelCursor:
         """The state for the checkpoint."""
         return msgspec.structs.replace(self._state, since=self._channel.replay_from)
 
@@ -155,12 +155,12 @@ class ChannelSender:
         """Whether it waits for a checkpoint that holds its plan."""
         return self._state.planned != 0 and self._state.planned != self._committed_plan
 
-    def can_stop_waiting(self, deadline: float) -> bool:
+    def is_done_or_idle_until(self, deadline: float) -> bool:
         """Whether waiting for it until `deadline` is useless."""
         rests = not self._busy and self._until is not None and self._until > deadline
         return rests or self.is_caught_up()
 
-    def checkpoint_written(self, kept: ChannelCursor, length: int, baseline: Baseline | None) -> None:
+    def checkpoint_written(self, kept: ChannelCursor, length: int, baseline: NewPageBaseline | None) -> None:
         """Note that a checkpoint holds `kept` and that the log is durable up to `length`."""
         self._committed_plan, self._length, self._baseline = kept.planned, length, baseline
         self._wake_loop()
@@ -179,7 +179,7 @@ class ChannelSender:
     async def run(self) -> None:
         while True:
             changes = await self._next_due_changes()
-            for notice in changes.notices(self._mode.max_changes):
+            for notice in changes.split_into_notices(self._mode.max_changes):
                 await self._deliver(notice)
             self._state = ChannelCursor(changes.end, told_at=self._clock.now())
             self._held = ChangeRange(changes.end)
@@ -194,7 +194,7 @@ class ChannelSender:
                 if plan:
                     if plan == self._committed_plan and self._held.end == plan:
                         return self._held
-                elif self._is_repeatable():
+                elif self._can_send_before_checkpoint():
                     return self._held
                 elif self._clock.now() >= self._due_at():
                     self._state = msgspec.structs.replace(self._state, planned=self._held.end)
@@ -207,7 +207,7 @@ class ChannelSender:
                     continue
             await self._wait(None if plan or not self._held.changes else self._due_at())
 
-    def _is_repeatable(self) -> bool:
+    def _can_send_before_checkpoint(self) -> bool:
         """Whether the changes would form the same notices after a kill, or need not."""
         is_full = len(self._held.changes) >= self._mode.max_changes
         return not self._mode.min_interval and (is_full or not self._mode.repeatable)
@@ -230,7 +230,7 @@ class ChannelSender:
             if self._held.changes and not self._state.held_since:
                 self._state = msgspec.structs.replace(self._state, held_since=self._clock.now())
 
-    async def _deliver(self, notice: Notice) -> None:
+    async def _deliver(self, notice: ChangeBatch) -> None:
         tries = 0
         while True:
             setback = await self._channel.send(notice)
@@ -304,15 +304,15 @@ class Notifier:
 
     # -- as a part of the checkpoint
 
-    def begin(self) -> None:
+    def roll_back_to_checkpoint(self) -> None:
         """Nothing to do: it has no files."""
 
-    def seal(self) -> Sealed[ChannelStates]:
+    def seal(self) -> SealedPart[ChannelStates]:
         self._end = self._source.log.stat().st_size  # that log was sealed before us
-        self._sealed = self._sealed | {sender.name: sender.state for sender in self._senders}
-        return Sealed(self._sealed)
+        self._sealed = self._sealed | {sender.name: sender.cursor_for_checkpoint for sender in self._senders}
+        return SealedPart(self._sealed)
 
-    def committed(self) -> None:
+    def on_checkpoint_committed(self) -> None:
         if not self._tasks:
             for sender in self._senders:
                 task = self._tasks[sender.name] = asyncio.create_task(sender.run())
@@ -325,9 +325,11 @@ class Notifier:
         # The first crawl may have ended just now.
         self._reading += 1
         looking = asyncio.get_running_loop().run_in_executor(DaemonExecutor(), read_checkpoint, self._home)
-        looking.add_done_callback(lambda looked: self._baseline_read(looked, sealed, end))
+        looking.add_done_callback(lambda looked: self._on_baseline_time_read(looked, sealed, end))
 
-    def _baseline_read(self, looked: asyncio.Future[Checkpoint | None], sealed: ChannelStates, end: int) -> None:
+    def _on_baseline_time_read(
+        self, looked: asyncio.Future[Checkpoint | None], sealed: ChannelStates, end: int
+    ) -> None:
         self._reading -= 1
         if not looked.cancelled() and looked.exception() is None:
             self._baseline = sealed_baseline(looked.result())
@@ -347,11 +349,11 @@ class Notifier:
 
     # -- as a consumer of pages, see `crawler/crawler.py`
 
-    def is_behind(self) -> bool:
+    def is_too_far_behind(self) -> bool:
         """Always False: no crawl waits for a receiver."""
         return False
 
-    def is_finished(self) -> bool:
+    def allows_run_to_end(self) -> bool:
         """Whether the run may end: all is delivered, or cannot be in the remaining time."""
         now = self._clock.now()
         if self._deadline is None:
@@ -359,16 +361,18 @@ class Notifier:
             for sender in self._senders:
                 sender.send_everything_now()
         deadline = self._deadline
-        told = not self._reading and all(self._needs_no_more_waiting(sender, deadline) for sender in self._senders)
+        told = not self._reading and all(
+            self._can_stop_waiting_for_sender(sender, deadline) for sender in self._senders
+        )
         return told or now >= deadline
 
     def waits_for_checkpoint(self) -> bool:
         """Whether a list or a mail waits for a checkpoint that holds its end."""
         return any(sender.needs_checkpoint() for sender in self._senders)
 
-    def _needs_no_more_waiting(self, sender: ChannelSender, deadline: float) -> bool:
+    def _can_stop_waiting_for_sender(self, sender: ChannelSender, deadline: float) -> bool:
         task = self._tasks.get(sender.name)
-        return task is None or task.done() or sender.can_stop_waiting(deadline)
+        return task is None or task.done() or sender.is_done_or_idle_until(deadline)
 
     # -- for the summary
 
@@ -377,7 +381,7 @@ class Notifier:
         return await asyncio.get_running_loop().run_in_executor(DaemonExecutor(), self._count_undelivered)
 
     def _count_undelivered(self) -> dict[str, int]:
-        states = {sender.name: sender.state for sender in self._senders}
+        states = {sender.name: sender.cursor_for_checkpoint for sender in self._senders}
         counts = {name: self._source.count_waiting(states[name], self._end, self._baseline) for name in states}
         return {name: count for name, count in counts.items() if count}
 

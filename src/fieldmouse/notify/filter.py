@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fieldmouse.config.notify_section import NotifySection
-from fieldmouse.storage.page_changes import Change, ChangeKind
+from fieldmouse.storage.changes_from_outcomes import Change, ChangeKind
 from fieldmouse.url import Url, host_of, hostname_of
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fieldmouse.formatting import format_count, format_percentage, format_time
-from fieldmouse.notify.channel import one_line, title_or_url
-from fieldmouse.storage.page_changes import Change, ChangeKind
+from fieldmouse.notify.channel_interface import one_line, title_or_url
+from fieldmouse.storage.changes_from_outcomes import Change, ChangeKind
 
 _LONGEST_URL = 2000
 _HEADS = {

@@ -15,7 +15,7 @@ from fieldmouse.config.notify_section import check_webhook_url, is_reference
 from fieldmouse.config.settings_file import Settings
 from fieldmouse.errors import SettingsError, UsageError
 from fieldmouse.http.connection import create_tls_context
-from fieldmouse.notify.channel import Channel, Notice, one_line
+from fieldmouse.notify.channel_interface import ChangeBatch, Channel, one_line
 from fieldmouse.notify.channels.apprise import AppriseChannel
 from fieldmouse.notify.channels.apprise import MissingApprise as MissingApprise
 from fieldmouse.notify.channels.command import CommandChannel
@@ -23,9 +23,9 @@ from fieldmouse.notify.channels.feed import FeedChannel
 from fieldmouse.notify.channels.mail import MailChannel
 from fieldmouse.notify.channels.webhook import WebhookChannel
 from fieldmouse.notify.dispatcher import ChangeRange, ChangeSource, ChannelCursor, Notifier, channel_cursor
+from fieldmouse.storage.changes_from_outcomes import sealed_baseline
 from fieldmouse.storage.checkpoint import Checkpoint
 from fieldmouse.storage.directory import CrawlDir
-from fieldmouse.storage.page_changes import sealed_baseline
 from fieldmouse.url import parse
 
 MAX_SECRET_BYTES = 64 << 10
@@ -71,7 +71,7 @@ def environment_without(places: Iterable[str]) -> dict[str, str]:
 
 def build_notifier(home: CrawlDir, last: Checkpoint | None, settings: Settings, clock: Clock) -> Notifier:
     """A notifier for all configured channels, at the checkpoint `last`."""
-    channels = [build_channel(name, home, last, settings, clock) for name in settings.notify.channels]
+    channels = [build_channel(name, home, last, settings, clock) for name in settings.notify.channel_names]
     return Notifier(home, last, settings.notify, channels, clock)
 
 
@@ -127,13 +127,13 @@ def build_channel(
             raise AssertionError(name)
 
 
-def earlier_changes(home: CrawlDir, last: Checkpoint | None, settings: Settings, state: ChannelCursor) -> Notice:
+def earlier_changes(home: CrawlDir, last: Checkpoint | None, settings: Settings, state: ChannelCursor) -> ChangeBatch:
     """Earlier changes of a feed: all between its first entry and its channel's offset."""
     source = ChangeSource.from_settings(home, settings.notify)
     changes, baseline = ChangeRange(state.since), sealed_baseline(last)
     while changes.end < state.place:
         changes += source.read(changes.end, state.place, baseline)
-    return Notice(changes.changes, changes.offsets)
+    return ChangeBatch(changes.changes, changes.offsets)
 
 
 def _webhook_channel(directory: Path, settings: Settings, clock: Clock) -> WebhookChannel:

@@ -18,7 +18,7 @@ from types import MappingProxyType
 import msgspec
 from msgspec.structs import replace
 
-from fieldmouse.config.factories import WorkerConfig
+from fieldmouse.config.rules_from_settings import PageProcessingConfig
 from fieldmouse.http.decoding import ENDS_EARLY, decode_response
 from fieldmouse.http.headers import effective_media_type, mime_essence
 from fieldmouse.import_string import import_callable
@@ -40,7 +40,7 @@ from fieldmouse.plugins.runner import (
     CallObserver,
     InvalidPluginResult,
     PluginConfig,
-    PluginError,
+    PluginFailure,
     call_plugin,
     type_with_article,
 )
@@ -55,24 +55,24 @@ HTML_TYPES = frozenset(("text/html", "application/xhtml+xml"))
 URL_LIST = "sitemap"
 
 
-Reader = Callable[[RawPage, WorkerConfig], Document]
+Reader = Callable[[RawPage, PageProcessingConfig], Document]
 Readers = Mapping[str, Reader]
 
 
-def read_html(answer: RawPage, config: WorkerConfig) -> Document:
+def read_html(answer: RawPage, config: PageProcessingConfig) -> Document:
     charset = find_charset(answer.body[:MAX_HTML], effective_media_type(answer.header_values("content-type")))
     html, language = html_for_parser(answer.body, charset), answer.header("content-language")
     page = parse_html(html, Url(answer.url), language=language, robot=config.robot, charset=charset)
     return replace(page, charset=charset, language=page.language or guess_language(page.text))
 
 
-def read_plain_text(answer: RawPage, config: WorkerConfig) -> Document:
+def read_plain_text(answer: RawPage, config: PageProcessingConfig) -> Document:
     charset = find_charset(answer.body, effective_media_type(answer.header_values("content-type")), markup=False)
     text = decode_text(answer.body[: 4 * MAX_TEXT], charset)[:MAX_TEXT]
     return Document(base=answer.url, charset=charset, text=text)
 
 
-def read_url_list(answer: RawPage, config: WorkerConfig) -> Document:
+def read_url_list(answer: RawPage, config: PageProcessingConfig) -> Document:
     """Read a sitemap or feed: it has URLs and no text."""
     listed = read_sitemap(answer.body, answer.url, limit_bytes=config.decoded_limit, cut=answer.truncated)
     pages, sitemaps = [entry.url for entry in listed.urls], [entry.url for entry in listed.sitemaps]
@@ -88,26 +88,26 @@ READERS: Readers = MappingProxyType(
 class PluginReader:
     """A reader from a plug-in."""
 
-    def __init__(self, name: str, names: PluginConfig, onlooker: CallObserver):
+    def __init__(self, name: str, names: PluginConfig, observer: CallObserver):
         """Load the reader; raises `FieldmouseError` if that fails."""
-        self.name, self._patience, self._onlooker = name, names.patience, onlooker
+        self.name, self._patience, self._observer = name, names.patience, observer
         self._read = import_callable(name, "reader", names.path)
 
-    def __call__(self, answer: RawPage, config: WorkerConfig) -> Document:
+    def __call__(self, answer: RawPage, config: PageProcessingConfig) -> Document:
         result = call_plugin(
-            self.name, self._patience, self._onlooker, lambda: _document_from_plugin(self._read(answer), answer.url)
+            self.name, self._patience, self._observer, lambda: _document_from_plugin(self._read(answer), answer.url)
         )
-        return self.unread_document(answer.url, result) if isinstance(result, PluginError) else result
+        return self.unread_document(answer.url, result) if isinstance(result, PluginFailure) else result
 
-    def unread_document(self, url: str, complaint: PluginError | None = None) -> Document:
+    def unread_document(self, url: str, complaint: PluginFailure | None = None) -> Document:
         """Return the document of a page that the plug-in did not read."""
-        complaint = complaint or PluginError(self.name, "was left out: plug-ins brought workers down")
+        complaint = complaint or PluginFailure(self.name, "was left out: plug-ins brought workers down")
         return Document(base=url, plugin_error=str(complaint))
 
 
-def load_readers(names: PluginConfig, onlooker: CallObserver) -> Readers:
+def load_readers(names: PluginConfig, observer: CallObserver) -> Readers:
     """Return the table of readers of a crawl."""
-    return {**READERS, **{mime: PluginReader(name, names, onlooker) for mime, name in names.readers.items()}}
+    return {**READERS, **{mime: PluginReader(name, names, observer) for mime, name in names.readers.items()}}
 
 
 def _document_from_plugin(answer: object, url: str) -> Document:
@@ -165,7 +165,7 @@ class PageContent(msgspec.Struct, frozen=True):
 def read_page_content(
     link: Request,
     response: Response,
-    config: WorkerConfig,
+    config: PageProcessingConfig,
     links: LinkExtractor,
     readers: Readers = READERS,
     *,
@@ -202,7 +202,9 @@ def read_page_content(
     return PageContent(body, mime, page, new_links, indexed, page.charset, reason, detail, left_out, complaint)
 
 
-def _read_document(link: Request, answer: RawPage, config: WorkerConfig, readers: Readers, bare: bool) -> Document:
+def _read_document(
+    link: Request, answer: RawPage, config: PageProcessingConfig, readers: Readers, bare: bool
+) -> Document:
     """Parse the document with the reader of its type, and add the robots rules and refresh of its headers."""
     reader = _reader_for(link, answer, config, readers)
     if reader is None:
@@ -233,7 +235,7 @@ def _refresh_header_target(answer: RawPage) -> Url | None:
     return resolve(target, answer.url)
 
 
-def _reader_for(link: Request, answer: RawPage, config: WorkerConfig, readers: Readers) -> Reader | None:
+def _reader_for(link: Request, answer: RawPage, config: PageProcessingConfig, readers: Readers) -> Reader | None:
     """The reader for this document; None if there is none."""
     mime, body = answer.mime, answer.body
     if link.kind is RequestKind.SITEMAP:
@@ -244,7 +246,7 @@ def _reader_for(link: Request, answer: RawPage, config: WorkerConfig, readers: R
 
 
 def _links_of_document(
-    link: Request, page: Document, now: float, config: WorkerConfig, links: LinkExtractor
+    link: Request, page: Document, now: float, config: PageProcessingConfig, links: LinkExtractor
 ) -> tuple[list[Request], int]:
     """The links of a document, and the number dropped because there were too many."""
     new_links = links.listed_links(link, page.pages, RequestKind.PAGE, now) if page.pages else []

@@ -18,7 +18,7 @@ import msgspec
 from selectolax.lexbor import LexborDocumentOptions, LexborHTMLParser, LexborNode
 
 from fieldmouse.parse.charset import encode_query
-from fieldmouse.parse.parse_limit import limit_parse_cost
+from fieldmouse.parse.html_parse_cost import limit_parse_cost
 from fieldmouse.url import Url, resolve
 
 DEFAULT_ROBOT_NAME = "fieldmouse"  # the name under which pages address the crawler, unless configured otherwise

@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterable
 import xxhash
 from msgspec.structs import replace
 
-from fieldmouse.config.factories import WorkerConfig
-from fieldmouse.plugins.link_filter import LinkFilter
+from fieldmouse.config.rules_from_settings import PageProcessingConfig
+from fieldmouse.plugins.link_filter import AdmitPlugin
 from fieldmouse.policy.scope import detect_trap, is_plain, strip_session_id
 from fieldmouse.types.request import Request, RequestKind
 from fieldmouse.url import Host, Url, host_of, resolve
@@ -92,7 +92,7 @@ def join_plain_href(href: str, ground: BaseDirectory, admits: Callable[[str], st
 class LinkExtractor:
     """Filter from the hrefs of pages to the requests that a worker sends to the crawler."""
 
-    def __init__(self, config: WorkerConfig, admission: LinkFilter | None = None):
+    def __init__(self, config: PageProcessingConfig, admission: AdmitPlugin | None = None):
         self._scope, self._rules, self._seed = config.scope, config.traps, config.key_seed
         self._is_open, self._is_shared = config.scope_is_open, config.scope_is_shared
         self._may_join: set[str] = set()  # origins out of scope that a seed's redirect may still bring in
@@ -131,7 +131,7 @@ class LinkExtractor:
         With a shared scope any page outside of it counts: another agent was redirected to that host.
         """
         may = page.is_from_seed or self._is_shared
-        if may and not self._scope.admits(page.url) and self._scope.follows_redirect(page.url):
+        if may and not self._scope.admits(page.url) and self._scope.follows_seed_redirect(page.url):
             self.add_to_scope([page.url], self._is_open)
 
     # -- links of a page
@@ -145,8 +145,8 @@ class LinkExtractor:
         ground = BaseDirectory(base)
         if self._cached_hrefs > CACHED_HREFS:
             self._clear_hrefs()
-        everywhere, rooted = self._absolute_hrefs, self._processed_hrefs_of(ground.origin)
-        relative = self._processed_hrefs_of(ground.origin + ground.directory)
+        everywhere, rooted = self._absolute_hrefs, self._get_seen_hrefs(ground.origin)
+        relative = self._get_seen_hrefs(ground.origin + ground.directory)
         admits, links = self._admitted_origin, []
         unseen = [href for href in hrefs if href not in rooted and href not in everywhere and href not in relative]
         waiting = iter(unseen)
@@ -171,7 +171,7 @@ class LinkExtractor:
                     self.dropped_hrefs = sum(1 for _ in waiting)
         return links
 
-    def _processed_hrefs_of(self, name: str) -> set[str]:
+    def _get_seen_hrefs(self, name: str) -> set[str]:
         hrefs = self._hrefs_by_ground.get(name)
         if hrefs is None:
             hrefs = self._hrefs_by_ground[name] = set()
@@ -186,7 +186,7 @@ class LinkExtractor:
     def redirect_link(self, page: Request, target: Url, now: float) -> list[Request]:
         """Return the target of a redirect, with the depth of the redirecting page."""
         if page.is_from_seed:
-            if not self._scope.follows_redirect(target):
+            if not self._scope.follows_seed_redirect(target):
                 return []
         elif not self._admitted_origin(host_of(target)):
             return []

@@ -20,7 +20,7 @@ from fieldmouse.plugins.runner import (
     CallObserver,
     InvalidPluginResult,
     PluginConfig,
-    PluginError,
+    PluginFailure,
     call_plugin,
     type_with_article,
 )
@@ -29,11 +29,11 @@ from fieldmouse.types.request import Request
 MAX_TIMEOUTS = 3  # timeouts allowed on one page
 
 
-class LinkFilter:
-    def __init__(self, names: PluginConfig, onlooker: CallObserver):
+class AdmitPlugin:
+    def __init__(self, names: PluginConfig, observer: CallObserver):
         """Load `admit`; raises `FieldmouseError` if it cannot be loaded."""
         self._admit = import_callable(names.admit, "admit", names.path)
-        self._names, self._onlooker = names, onlooker
+        self._names, self._observer = names, observer
         self.start_page()
 
     def start_page(self, bare: bool = False) -> None:
@@ -42,19 +42,19 @@ class LinkFilter:
 
     def admits(self, link: Request) -> bool:
         if self._timeouts >= MAX_TIMEOUTS:
-            self._record_error(PluginError(self._names.admit, "was left out"), link)
+            self._record_error(PluginFailure(self._names.admit, "was left out"), link)
             return False
         found_link = FoundLink(link.url, link.via, link.depth, link.kind.value)
         result = call_plugin(
-            self._names.admit, self._names.patience, self._onlooker, lambda: bool(self._admit(found_link))
+            self._names.admit, self._names.patience, self._observer, lambda: bool(self._admit(found_link))
         )
-        if isinstance(result, PluginError):
+        if isinstance(result, PluginFailure):
             self._timeouts += result.timed_out
             self._record_error(result, link)
             return False
         return result
 
-    def _record_error(self, complaint: PluginError, link: Request) -> None:
+    def _record_error(self, complaint: PluginFailure, link: Request) -> None:
         self._more_errors += bool(self._first_error)
         self._first_error = self._first_error or f"{complaint} (on {link.url[:200]}"
 
@@ -74,21 +74,21 @@ def _mapping_to_dict(thing: object) -> dict[object, object]:
 _encode = msgspec.json.Encoder(enc_hook=_mapping_to_dict).encode
 
 
-class EncodedRows(msgspec.Struct, frozen=True):
+class EncodedExtractRows(msgspec.Struct, frozen=True):
     """Encoded rows of one page."""
 
     lines: bytes = b""
     count: int = 0
 
 
-def encode_rows(answer: object, most_bytes: int) -> EncodedRows:
+def encode_rows(answer: object, most_bytes: int) -> EncodedExtractRows:
     r"""Encode the result of `extract`: None, one row, or any number of rows.
 
     >>> encode_rows([{"name": "vole"}, {"name": "shrew"}], 100)
-    EncodedRows(lines=b'{"name":"vole"}\n{"name":"shrew"}\n', count=2)
+    EncodedExtractRows(lines=b'{"name":"vole"}\n{"name":"shrew"}\n', count=2)
     """
     if answer is None:
-        return EncodedRows()
+        return EncodedExtractRows()
     if _is_row(answer):
         answer = (answer,)
     if isinstance(answer, str | bytes) or not isinstance(answer, Iterable):
@@ -103,7 +103,7 @@ def encode_rows(answer: object, most_bytes: int) -> EncodedRows:
         if size > most_bytes:
             raise InvalidPluginResult(f"gave more than {most_bytes} bytes of rows for one page")
         parts.append(line)
-    return EncodedRows(b"\n".join((*parts, b"")), len(parts)) if parts else EncodedRows()
+    return EncodedExtractRows(b"\n".join((*parts, b"")), len(parts)) if parts else EncodedExtractRows()
 
 
 def _is_row(thing: object) -> bool:

@@ -16,7 +16,6 @@ first few warnings of each kind.
 
 from __future__ import annotations
 
-import asyncio
 import ctypes
 import logging
 import re
@@ -57,7 +56,7 @@ def type_with_article(thing: object) -> str:
     return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} `{name}`"
 
 
-class PluginError(msgspec.Struct, frozen=True):
+class PluginFailure(msgspec.Struct, frozen=True):
     """Error of a plug-in, in place of its result."""
 
     plugin: str
@@ -78,30 +77,30 @@ class CallObserver:
     def call_stuck(self) -> None: ...
 
 
-def call_plugin(plugin: str, patience: float, onlooker: CallObserver, act: Callable[[], T]) -> T | PluginError:
+def call_plugin(plugin: str, patience: float, observer: CallObserver, act: Callable[[], T]) -> T | PluginFailure:
     """Call `act` with a time limit of `patience` seconds; return its result, or the error of `plugin`."""
-    onlooker.call_started()
+    observer.call_started()
     try:
         if threading.current_thread() is threading.main_thread():
-            return _call_timed(plugin, patience, onlooker, act)
+            return _call_timed(plugin, patience, observer, act)
         return call_without_timeout(plugin, act)  # only the main thread receives signals
     finally:
-        onlooker.call_ended()
+        observer.call_ended()
 
 
-def call_without_timeout(plugin: str, act: Callable[[], T]) -> T | PluginError:
+def call_without_timeout(plugin: str, act: Callable[[], T]) -> T | PluginFailure:
     """The same without a time limit; `PluginTimeout` propagates to the caller."""
     try:
         return act()
     except PluginTimeout:
         raise
     except InvalidPluginResult as trouble:
-        return PluginError(plugin, str(trouble))
+        return PluginFailure(plugin, str(trouble))
     except BaseException as trouble:
-        return PluginError(plugin, f"raised {describe_exception(trouble)}")
+        return PluginFailure(plugin, f"raised {describe_exception(trouble)}")
 
 
-def _call_timed(plugin: str, patience: float, onlooker: CallObserver, act: Callable[[], T]) -> T | PluginError:
+def _call_timed(plugin: str, patience: float, observer: CallObserver, act: Callable[[], T]) -> T | PluginFailure:
     running, warned = True, 0
 
     def wake(number: int, frame: FrameType | None) -> None:
@@ -109,7 +108,7 @@ def _call_timed(plugin: str, patience: float, onlooker: CallObserver, act: Calla
         if running:
             warned += 1
             if warned > SIGNALS_BEFORE_STUCK:
-                onlooker.call_stuck()
+                observer.call_stuck()
             raise PluginTimeout
 
     # Set for each call: a plug-in may have replaced the signal handler.
@@ -120,7 +119,7 @@ def _call_timed(plugin: str, patience: float, onlooker: CallObserver, act: Calla
         running = False
     except PluginTimeout:
         running = False
-        result = PluginError(plugin, f"took longer than {patience:g} s", timed_out=True)
+        result = PluginFailure(plugin, f"took longer than {patience:g} s", timed_out=True)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         signal.signal(signal.SIGALRM, previous_handler)
@@ -155,15 +154,19 @@ class ThreadedPluginCaller:
         self.plugin, self._patience = plugin, patience
         self._stuck: set[threading.Thread] = set()
 
-    async def call(self, act: Callable[[], T]) -> T | PluginError:
+    async def call(self, act: Callable[[], T]) -> T | PluginFailure:
         """Run `act` in a thread; return its result, or the error of the plug-in."""
+        import asyncio  # workers do not need it
+
         self._stuck = {thread for thread in self._stuck if thread.is_alive()}
         if len(self._stuck) >= MAX_STUCK_CALLS:
-            return PluginError(self.plugin, f"was left out: {MAX_STUCK_CALLS} calls have not come back", timed_out=True)
+            return PluginFailure(
+                self.plugin, f"was left out: {MAX_STUCK_CALLS} calls have not come back", timed_out=True
+            )
         loop = asyncio.get_running_loop()
-        answer: asyncio.Future[T | PluginError] = loop.create_future()
+        answer: asyncio.Future[T | PluginFailure] = loop.create_future()
 
-        def resolve(result: T | PluginError) -> None:
+        def resolve(result: T | PluginFailure) -> None:
             if not answer.done():
                 answer.set_result(result)
 
@@ -179,7 +182,7 @@ class ThreadedPluginCaller:
         except TimeoutError:
             self._stuck.add(thread)
             _raise_timeout_in(thread)
-            return PluginError(self.plugin, f"took longer than {self._patience:g} s", timed_out=True)
+            return PluginFailure(self.plugin, f"took longer than {self._patience:g} s", timed_out=True)
 
 
 def _raise_timeout_in(thread: threading.Thread) -> None:

@@ -29,7 +29,7 @@ Agreement of several agents that a host cannot be reached: A machine with broken
 firewall finds healthy hosts unreachable. So another agent makes the last try: a failure that may be the
 machine's fault counts once a second agent, on another machine if there is one, has found the same, or if
 no agent is left to ask. Until then the host carries notes of the agents that could not reach it
-(`UnreachedNote`). An agent with a note is not asked again for `NOTE_SECONDS` seconds, so a host makes at most
+(`AgentConnectFailure`). An agent with a note is not asked again for `NOTE_SECONDS` seconds, so a host makes at most
 one round of the agents in that time.
 
 A host that is visited only for the known pages of one agent is never visited by another: that agent
@@ -49,7 +49,7 @@ from enum import Enum
 
 import msgspec
 
-from fieldmouse.types.host_state import UnreachedNote
+from fieldmouse.types.host_state import AgentConnectFailure
 from fieldmouse.types.outcome import Failed
 from fieldmouse.types.reason import OutcomeReason
 from fieldmouse.url import Host
@@ -150,7 +150,7 @@ class OutageEvidence:
         """
         return host in self.suspects and len(self.suspects) >= self.few and not self.gave_up
 
-    def can_compare(self, host: Host) -> bool:
+    def can_ask_other_hosts(self, host: Host) -> bool:
         """Whether no host was reached since this host's last failure, and enough others could be asked."""
         known = self.suspects.keys() | set(self.witnesses.values())
         return host in self.suspects and len(known) >= self.few and not self.gave_up
@@ -162,7 +162,7 @@ class OutageEvidence:
         if len(self.denied) < _MOST_SUSPECTS:
             self.denied.setdefault(host, now)
 
-    def count_failures(self, host: Host, url: str = "", *, failures: int = 1) -> None:
+    def record_counted_failures(self, host: Host, url: str = "", *, failures: int = 1) -> None:
         """Record that failures were counted against a host, and a try against a URL of it."""
         if len(self._hosts) < _MOST_SUSPECTS:
             self._hosts[host] = self._hosts.get(host, 0) + failures
@@ -175,27 +175,27 @@ class OutageEvidence:
         suspects = self.suspects
         if not suspects:
             return False
-        ours = self.has_local_failure
+        ours = self.has_failure_with_local_cause
         if len(suspects) >= self.few:
             return ours or not self.gave_up
         # Fewer are enough if no witness is left, or if a host fails again with no success in between.
         return ours and (self._again or all(host in suspects for host in self.witnesses.values()))
 
     @property
-    def has_local_failure(self) -> bool:
+    def has_failure_with_local_cause(self) -> bool:
         """Whether one of the failures is local by its nature."""
         return any(cause.is_local for cause in self.suspects.values())
 
     @property
-    def is_testable(self) -> bool:
+    def has_usable_witness(self) -> bool:
         """Whether a witness exists that would answer if the network worked."""
-        if self.has_local_failure:
+        if self.has_failure_with_local_cause:
             return True
         elsewhere = len(self._places | self.witnesses.keys()) > 1 or "" in self._places
         return bool(self.witnesses) and elsewhere
 
     @property
-    def benefit_seconds(self) -> float:
+    def benefit_of_doubt_seconds(self) -> float:
         """Seconds for which suspects are kept although no witness can be asked."""
         return BENEFIT_IF_KNOWN if self._known else BENEFIT
 
@@ -231,7 +231,7 @@ NOTE_SECONDS = 600.0
 
 
 @dataclass(frozen=True, slots=True)
-class AgentOnMachine:
+class AgentLocation:
     """An agent and its machine, which may be the faulty part."""
 
     agent: str
@@ -239,19 +239,19 @@ class AgentOnMachine:
 
 
 def agents_to_ask(
-    notes: Sequence[UnreachedNote], me: AgentOnMachine, others: Iterable[AgentOnMachine], now: float, *, final: bool
-) -> list[AgentOnMachine]:
+    notes: Sequence[AgentConnectFailure], me: AgentLocation, others: Iterable[AgentLocation], now: float, *, final: bool
+) -> list[AgentLocation]:
     """Agents that should try the host that `me` could not reach; empty: this failure counts.
 
     `others` are the agents that accept hosts. `final`: the failure would give the host up, and is not
     just a local fault.
 
     >>> from fieldmouse.types.request import OutcomeReason
-    >>> east, west = AgentOnMachine("east", "e"), AgentOnMachine("west", "w")
-    >>> both = AgentOnMachine("both", "e")
+    >>> east, west = AgentLocation("east", "e"), AgentLocation("west", "w")
+    >>> both = AgentLocation("both", "e")
     >>> [each.agent for each in agents_to_ask([], east, [both, west], 0.0, final=True)]
     ['west']
-    >>> found = UnreachedNote("east", "e", OutcomeReason.NO_ADDRESS, until=9.0)
+    >>> found = AgentConnectFailure("east", "e", OutcomeReason.NO_ADDRESS, until=9.0)
     >>> agents_to_ask([found], west, [east, both], 0.0, final=True)  # two machines agree
     []
     >>> [each.agent for each in agents_to_ask([found], both, [east, west], 0.0, final=True)]
@@ -268,35 +268,35 @@ def agents_to_ask(
     return elsewhere or fresh
 
 
-def with_note(notes: Sequence[UnreachedNote], note: UnreachedNote) -> tuple[UnreachedNote, ...]:
+def with_note(notes: Sequence[AgentConnectFailure], note: AgentConnectFailure) -> tuple[AgentConnectFailure, ...]:
     """Notes of a host with a new one, which replaces the same agent's earlier note."""
     counted = any(old.counts for old in notes if old.agent == note.agent)
     newer = msgspec.structs.replace(note, counts=note.counts or counted)
     return (*(old for old in notes if old.agent != note.agent), newer)
 
 
-def with_polls_only(notes: Sequence[UnreachedNote], me: str, *, only: bool) -> tuple[UnreachedNote, ...]:
+def with_polls_only(notes: Sequence[AgentConnectFailure], me: str, *, only: bool) -> tuple[AgentConnectFailure, ...]:
     """Notes before `me` visits the host; `only`: the visit is for known pages of `me` alone."""
     return tuple(
         msgspec.structs.replace(note, alone=only) if note.agent == me and note.alone != only else note for note in notes
     )
 
 
-def notes_after_success(notes: Sequence[UnreachedNote], now: float) -> tuple[UnreachedNote, ...]:
+def notes_after_success(notes: Sequence[AgentConnectFailure], now: float) -> tuple[AgentConnectFailure, ...]:
     """Notes after an agent reached the host: they no longer count, but their agents still wait."""
     return tuple(msgspec.structs.replace(note, counts=False) for note in notes if note.until > now)
 
 
-def blocked_agents(notes: Sequence[UnreachedNote], now: float) -> dict[str, float]:
+def blocked_agents(notes: Sequence[AgentConnectFailure], now: float) -> dict[str, float]:
     """Agents that must not try the host now, with the seconds that remain."""
     return {note.agent: note.until - now for note in notes if note.until > now}
 
 
-def export_notes(notes: Sequence[UnreachedNote], now: float) -> tuple[UnreachedNote, ...]:
+def export_notes(notes: Sequence[AgentConnectFailure], now: float) -> tuple[AgentConnectFailure, ...]:
     """Notes for another machine, whose clock may differ: with remaining seconds, expired notes left out."""
     kept = [note for note in notes if note.counts or note.until > now]
     return tuple(msgspec.structs.replace(note, until=max(0.0, note.until - now), alone=False) for note in kept)
 
 
-def import_notes(notes: Sequence[UnreachedNote], now: float) -> tuple[UnreachedNote, ...]:
+def import_notes(notes: Sequence[AgentConnectFailure], now: float) -> tuple[AgentConnectFailure, ...]:
     return tuple(msgspec.structs.replace(note, until=now + note.until) for note in notes)

@@ -57,7 +57,7 @@ class Politeness:
         """Times at which the host and its address may be asked again after an ordinary visit."""
         return (max(ended_at, answered_at + self.host_delay(state)), max(ended_at, answered_at + self.address_delay))
 
-    def after_visit(self, state: HostState, answered_at: float, ended_at: float) -> HostState:
+    def state_after_visit(self, state: HostState, answered_at: float, ended_at: float) -> HostState:
         """State after the host answered: failures are cleared, and the host waits for its delay."""
         host_at, address_at = self.next_request_times(state, answered_at, ended_at)
         return msgspec.structs.replace(
@@ -97,7 +97,7 @@ class Politeness:
             asked_beyond=retry_after - wait if retry_after > 0 and asked else 0.0,
         )
 
-    def after_handover(self, state: HostState, now: float) -> HostState:
+    def state_for_handover(self, state: HostState, now: float) -> HostState:
         """State of a host that another agent will try: ordinary delay, no failure counted."""
         return msgspec.structs.replace(
             state, ready_at=now + self.host_delay(state), address_ready_at=now + self.address_delay

@@ -75,18 +75,18 @@ def count_penalties(history: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint8]:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeAutomaton:
+class NodeOverloadAutomaton:
     """Automaton that decides whether an overloaded node gives up sites or polls its most penalised pages
     less.
 
     The probability is (state/states)^2. A new node starts at the threshold, which is low: polling less
     comes first, and sites move only if the overload lasts.
 
-    >>> rule = NodeAutomaton(states=16, threshold=2)
+    >>> rule = NodeOverloadAutomaton(states=16, threshold=2)
     >>> state = rule.threshold
     >>> for _ in range(3):
     ...     state = rule.state_after_slot(state, overloaded=True)
-    >>> state, rule.eviction_probability(state)
+    >>> state, rule.site_release_probability(state)
     (8, 0.25)
     """
 
@@ -100,7 +100,7 @@ class NodeAutomaton:
                 f"take one from 1 to {self.states}",
             )
 
-    def eviction_probability(self, state: int) -> float:
+    def site_release_probability(self, state: int) -> float:
         return (state / self.states) ** 2
 
     def state_after_slot(self, state: int, *, overloaded: bool) -> int:

@@ -16,7 +16,7 @@ import msgspec
 
 from fieldmouse.types.host_state import HostState
 from fieldmouse.types.reason import OutcomeReason
-from fieldmouse.types.request import Request
+from fieldmouse.types.request import FrontierEntryOrigin, Request
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +56,17 @@ HOST_FAILURES = frozenset(
 CLEARABLE = HOST_FAILURES | {OutcomeReason.PRIVATE_ADDRESS}
 
 
-def clear_host_failure(state: HostState, links: Iterable[Request]) -> HostState:
-    """Clear the host's failure status if one of its requests is a retry of a failed URL."""
-    if state.verdict not in CLEARABLE or not any(link.forgiven for link in links):
+#: Seconds after its last failure until a host that was given up is polled again.
+GIVEN_UP_REST = 3600.0
+
+
+def clear_host_failure(state: HostState, links: Iterable[Request], now: float) -> HostState:
+    """Clear the host's failure status if one of its requests is a retry of a failed URL, or a poll after a
+    long rest."""
+    if state.verdict not in CLEARABLE:
+        return state
+    rested = now >= state.ready_at + GIVEN_UP_REST
+    if not any(link.forgiven or (rested and link.door is FrontierEntryOrigin.POLLED) for link in links):
         return state
     return msgspec.structs.replace(state, failures=0, put_off=0, verdict=OutcomeReason.NONE, detail="", unreached=())
 

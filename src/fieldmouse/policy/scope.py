@@ -150,7 +150,7 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
             sites=self.sites | {site_of(name) for name in names},
         )
 
-    def follows_redirect(self, target: Url) -> bool:
+    def follows_seed_redirect(self, target: Url) -> bool:
         """Whether a redirect of a seed, or of a page that a seed redirects to, may lead there."""
         name = hostname_of(host_of(target))
         if not self._excludes_name(name) and (self.follow_seed_redirects or site_of(name) in self.sites):
@@ -169,7 +169,7 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
             return False
         return self.follow_seed_redirects or site_of(name) in self.sites
 
-    def scope_name(self, host: Host) -> str:
+    def scope_key(self, host: Host) -> str:
         """Part of a host name that decides about scope: hosts with the same part join together."""
         return site_of(hostname_of(host)) if self.mode == "site" else hostname_of(host)
 
@@ -194,6 +194,15 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
         if _matches_any(url, self.exclude_regex):
             return "scope.exclude_regex"
         return "" if self.admits_path(url) else "scope.include_regex"
+
+    def excluding_entry(self, url: Url) -> str:
+        """First entry of an exclude rule that matches a URL, for messages; "" if none does."""
+        name = hostname_of(host_of(url))
+        matching = [name] if name in self.exclude_hosts else []
+        matching += [entry for entry in self.exclude_domains if _is_under_domain(name, (entry,))]
+        matching += [entry for entry in self.exclude_prefixes if _starts_with_any(url, (entry,))]
+        matching += [entry for entry in self.exclude_regex if _matches_any(url, (entry,))]
+        return matching[0] if matching else ""
 
     @property
     def has_path_rules(self) -> bool:
@@ -222,7 +231,7 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
         return name in self.include_hosts or _is_under_domain(name, self.include_domains)
 
 
-class ScopeState(msgspec.Struct, frozen=True, array_like=True):
+class SavedScope(msgspec.Struct, frozen=True, array_like=True):
     """Scope of a crawl as stored in a checkpoint."""
 
     mark: str = ""  # of the scope in the settings
@@ -398,7 +407,7 @@ def strip_session_id(url: Url) -> Url:
     return Url(bare[:-1] if bare.endswith("?") else bare)
 
 
-class SharedScope:
+class SharedScopeAdditions:
     """Pages added to the scope (redirects of seeds): URLs to publish, and URLs received from other agents.
 
     An agent publishes a page before it acknowledges the page's outcome. So an agent that learns that no

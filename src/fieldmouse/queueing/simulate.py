@@ -13,7 +13,7 @@ import numpy as np
 
 from fieldmouse.jit import jit
 from fieldmouse.queueing.model.arrivals import draw_transition
-from fieldmouse.queueing.model.model import ADMISSIONS, Cost, Measures, Model, Rule
+from fieldmouse.queueing.model.model import ADMISSIONS, CostWeights, Measures, Model, WorkerCountRule
 from fieldmouse.queueing.model.validation import FloatArray, IntArray, ModelError
 
 TIME, DELIVERED, DROPPED, OBSOLETE, SERVED = 0, 1, 2, 3, 4
@@ -49,9 +49,7 @@ def admitted_count(batch: int, level: int, capacity: int, admission: int) -> int
         return batch
     if admission == PARTIAL:
         return max(room, 0)
-    if admission == COMPLETE and room > 0:
-        return batch
-    return 0
+    return batch if admission == COMPLETE and room > 0 else 0
 
 
 @jit
@@ -178,20 +176,17 @@ class SimulatedMeasures(Measures):
         """Half the width of the 95 % interval of a measure, by its name here; 0 if it never occurred."""
         return _half_width(self.deviations[measure]) if measure in self.deviations else 0.0
 
-    def cost_half_width(self, cost: Cost) -> float:
+    def cost_half_width(self, cost: CostWeights) -> float:
         """Of the cost J; its parts rise and fall together, so that their own intervals do not add up."""
         deviation = self.deviations
         dropped = self.rate * deviation["loss"] + self.loss * deviation["rate"]
         obsolete = self.rate * deviation["obs"] + self.obs * deviation["rate"]
         served = deviation.get("sojourn_served", np.zeros(BATCHES))
-        return _half_width(
-            cost.total(
-                dropped=dropped, obsolete=obsolete, sojourn=served, robots=deviation["robots"], star=deviation["star"]
-            )
-        )
+        parts = {name: deviation[name] for name in ("robots", "star")}
+        return _half_width(cost.total(dropped=dropped, obsolete=obsolete, sojourn=served, **parts))
 
 
-def simulate(model: Model, rule: Rule, events: int, rng: np.random.Generator) -> SimulatedMeasures:
+def simulate(model: Model, rule: WorkerCountRule, events: int, rng: np.random.Generator) -> SimulatedMeasures:
     """Play the model under a rule.
 
     An event is a change of the arrival phase (mostly a batch), a page served, or a page grown obsolete.
@@ -199,29 +194,18 @@ def simulate(model: Model, rule: Rule, events: int, rng: np.random.Generator) ->
     if events < BATCHES:
         raise ModelError(f"a run of {events} events is too short: it must have at least {BATCHES}")
     by_level = model.robots_by_level(rule)
-    names = np.array(list(model.modes))
-    mode_at = np.searchsorted(names, by_level)
+    mode_at = np.searchsorted(np.array(list(model.modes)), by_level)
     largest = max(stream.largest_batch for stream in model.modes.values())
     ladders = np.stack([stream.cumulative_rates(largest) for stream in model.modes.values()])
     length = -(-events // BATCHES)
     tally = np.zeros((WARM_UP + BATCHES, TALLIES))
     level_time = np.zeros((WARM_UP + BATCHES, len(by_level)))
     start = int(rng.choice(model.arrival_phases, p=model.modes[int(by_level[0])].phase_shares))
-    run_events(
-        ladders,
-        mode_at,
-        model.capacity,
-        ADMISSIONS.index(model.admission),
-        model.service.alpha.cumsum(),
-        model.service.cumulative_rates,
-        model.lifetime.alpha.cumsum(),
-        model.lifetime.cumulative_rates,
-        start,
-        length,
-        rng,
-        tally,
-        level_time,
-    )
+    admission = ADMISSIONS.index(model.admission)
+    service = model.service.alpha.cumsum(), model.service.cumulative_rates
+    lifetime = model.lifetime.alpha.cumsum(), model.lifetime.cumulative_rates
+    laws = mode_at, model.capacity, admission, *service, *lifetime
+    run_events(ladders, *laws, start, length, rng, tally, level_time)
     return _measures_of_run(tally[WARM_UP:], level_time[WARM_UP:], by_level, length * BATCHES)
 
 
@@ -248,16 +232,11 @@ def _measures_of_run(tally: FloatArray, level_time: FloatArray, by_level: IntArr
     levels = level_time.sum(axis=0) / time.sum()
     scatter = (level_time - np.outer(time, levels)) / time.mean()
     served, obsolete = column[SERVED], column[OBSOLETE]
+    always = ("rate", "loss", "obs", "success", "star", "robots", "sojourn")
     return SimulatedMeasures(
-        rate=float(found["rate"]),
-        loss=float(found["loss"]),
-        obs=float(found["obs"]),
-        success=float(found["success"]),
-        star=float(found["star"]),
-        robots=float(found["robots"]),
+        **{name: float(found[name]) for name in always},
         robots_distribution={int(n): float(levels[by_level == n].sum()) for n in np.unique(by_level)},
         levels=levels,
-        sojourn=float(found["sojourn"]),
         sojourn_served=float(found.get("sojourn_served", math.nan)),
         sojourn_obsolete=float(found["sojourn_obsolete"]) if "sojourn_obsolete" in found else None,
         sojourn_served_variance=_variance(served, column[SERVED_TIME], column[SERVED_SQUARE]),

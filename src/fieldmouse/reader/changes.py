@@ -21,8 +21,8 @@ import msgspec
 from fieldmouse.policy.noise_rules import NoiseRules
 from fieldmouse.reader.snapshot import CrawlSnapshot
 from fieldmouse.reader.versions import changed_word_share
+from fieldmouse.storage.changes_from_outcomes import Change, ChangeKind, changes_in, sealed_baseline
 from fieldmouse.storage.log import read_records
-from fieldmouse.storage.page_changes import Change, ChangeKind, changes_in, sealed_baseline
 from fieldmouse.types.outcome import OutcomeRow
 from fieldmouse.types.reason import OutcomeKind
 

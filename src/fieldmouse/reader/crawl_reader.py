@@ -31,24 +31,24 @@ from fieldmouse.reader.user_input import host_filter, parse_url, possible_urls
 from fieldmouse.storage import outcome_log_reader
 from fieldmouse.storage.checkpoint import Checkpoint, read_checkpoint
 from fieldmouse.storage.directory import CrawlDir
-from fieldmouse.storage.outcome_log_reader import NO_OUTCOMES, LatestOutcomes, read_latest_outcomes, url_hash
+from fieldmouse.storage.outcome_log_reader import NO_OUTCOMES, LatestOutcomeTimes, read_latest_outcomes, url_hash
 from fieldmouse.types.outcome import OutcomeRow
 from fieldmouse.types.stats import LiveStats
 
 if TYPE_CHECKING:
     from fieldmouse.config.settings_file import Settings
-    from fieldmouse.control.control_log import ControlPeriod
-    from fieldmouse.control.page_trace import Rows
-    from fieldmouse.doctor.check.finding import Finding
+    from fieldmouse.control.buffer_trace import Rows
+    from fieldmouse.control.concurrency_decision_log import ControlPeriod
+    from fieldmouse.doctor.check.check_result import CheckResult
     from fieldmouse.policy.noise_rules import NoiseRules
-    from fieldmouse.policy.packing.plan import PackingPlan
+    from fieldmouse.policy.site_packing.plan import PackingPlan
     from fieldmouse.reader.explain import CombinedExplanation, Explanation
     from fieldmouse.reader.freshness import FreshnessReport
-    from fieldmouse.reader.noise_rules import RuleProposal
+    from fieldmouse.reader.noise_rule_proposals import RuleProposal
     from fieldmouse.reader.status import CrawlStatus
-    from fieldmouse.reader.versions import VersionDifference, VersionHit
+    from fieldmouse.reader.versions import VersionDifference, VersionSearchHit
     from fieldmouse.search.search import Hit
-    from fieldmouse.storage.page_changes import Change
+    from fieldmouse.storage.changes_from_outcomes import Change
 
 
 class BaseCrawlReader:
@@ -61,7 +61,7 @@ class BaseCrawlReader:
     def __init__(self, rooms: tuple[CrawlReader, ...]):
         self.rooms = rooms  # one for each crawl, in the order given
         self._reading = Lock()
-        self._latest: tuple[LatestOutcomes, ...] = ()  # as of the last read; logs only grow
+        self._latest: tuple[LatestOutcomeTimes, ...] = ()  # as of the last read; logs only grow
 
     @property
     def paths(self) -> tuple[Path, ...]:
@@ -70,7 +70,7 @@ class BaseCrawlReader:
     def _snapshots(self) -> list[CrawlSnapshot]:
         return [room.snapshot() for room in self.rooms]
 
-    def _newest_crawl(self, snapshots: list[CrawlSnapshot]) -> CrawlPrecedence:
+    def _crawl_precedence(self, snapshots: list[CrawlSnapshot]) -> CrawlPrecedence:
         with self._reading:
             latest = self._latest or (NO_OUTCOMES,) * len(snapshots)
             self._latest = tuple(
@@ -97,12 +97,12 @@ class BaseCrawlReader:
         snapshots = self._snapshots()
         if len(snapshots) == 1:
             return ((snapshots[0], row) for row in snapshots[0].newest_page_rows())
-        newest_crawl = self._newest_crawl(snapshots)
+        newest_crawl = self._crawl_precedence(snapshots)
 
         def newest(crawl: int, rows: Iterator[OutcomeRow]) -> Iterator[OutcomeRow]:
             for row in rows:
                 if not newest_crawl.is_outdated(crawl, row.url):
-                    yield outcome_log_reader.as_not_indexed(row) if newest_crawl.is_unlisted(row.url) else row
+                    yield (outcome_log_reader.as_not_indexed(row) if newest_crawl.has_later_noindex(row.url) else row)
 
         return rows_by_time(
             (snapshot, newest(crawl, snapshot.newest_page_rows())) for crawl, snapshot in enumerate(snapshots)
@@ -139,7 +139,7 @@ class BaseCrawlReader:
         """
         for snapshot, row in self._outcome_rows() if all else self._newest_page_rows():
             origin = {"directory": str(snapshot.home.path)} if isinstance(self, MultiCrawlReader) else {}
-            for item in snapshot.extracted_rows(row):
+            for item in snapshot.extracted_items(row):
                 yield origin | item
 
     # -- changes
@@ -166,7 +166,7 @@ class BaseCrawlReader:
             yield from ((snapshot.home.path, change) for change, snapshot in changes)
 
     def _noise_rules_of_first(self) -> NoiseRules:
-        from fieldmouse.config.factories import noise_of
+        from fieldmouse.config.rules_from_settings import noise_of
 
         return noise_of(self.rooms[0].settings())
 
@@ -190,9 +190,13 @@ class BaseCrawlReader:
         A version is given as a number (1 is the oldest, -1 the newest) or as a time at which it was
         current, such as "2026-11-16". By default, the newest change and the version before it.
         """
-        from fieldmouse.reader.versions import difference_between
+        from fieldmouse.reader.versions import difference_between, too_few_versions_error
 
-        return difference_between(parse_url(url), self.versions(url), self._noise_rules_of_first(), old, new)
+        versions = self.versions(url)
+        if len(versions) < 2:
+            changes = [change for page in versions for change in self.changes() if change.url == page.url]
+            raise too_few_versions_error(parse_url(url), versions, changes[-1] if changes else None, self.paths)
+        return difference_between(parse_url(url), versions, self._noise_rules_of_first(), old, new)
 
     # -- state and history
 
@@ -206,13 +210,13 @@ class BaseCrawlReader:
 
         return read_freshness(self._open_directories(), time.time(), budgets=budgets, window=window or WINDOW)
 
-    def packing(self, capacity: float, *, anew: bool = False) -> PackingPlan:
+    def packing_plan(self, capacity: float, *, anew: bool = False) -> PackingPlan:
         """The number of nodes with `capacity` polls an hour that the sites need, and the node of each site.
 
         Starts from the plan that `fieldmouse pack` stored last (in the first crawl), with few sites moved, unless
         `anew`. Stores nothing.
         """
-        from fieldmouse.reader.polling_plan import make_packing_plan
+        from fieldmouse.reader.polling_and_packing_plans import make_packing_plan
 
         return make_packing_plan(self._open_directories(), capacity, time.time(), anew=anew)
 
@@ -232,7 +236,7 @@ class BaseCrawlReader:
         snapshots, is_visible = self._searchable_snapshots()
         return search_crawls([snapshot.home.path for snapshot in snapshots], words, limit, is_visible)
 
-    def search_versions(self, words: str, limit: int = 10) -> list[VersionHit]:
+    def search_versions(self, words: str, limit: int = 10) -> list[VersionSearchHit]:
         """The same in all versions of all pages, including pages that are gone.
 
         Versions not in the index are read from the archive, about 2 ms each.
@@ -249,7 +253,7 @@ class BaseCrawlReader:
         if len(snapshots) == 1:
             return snapshots, lambda crawl, url: True
         # Read the logs before opening the indexes: the newest page of a log must be in its index.
-        return snapshots, self._newest_crawl(snapshots).is_searchable
+        return snapshots, self._crawl_precedence(snapshots).is_searchable
 
     # former names
     placed_rows = rows_with_directory
@@ -272,7 +276,7 @@ class CrawlReader(BaseCrawlReader):
     @property
     def poll_command(self) -> str:
         """The command that polls the crawl's pages."""
-        return self._open_directory.poll_command()
+        return self._open_directory.poll_command_line()
 
     @property
     def _open_directory(self) -> CrawlDir:
@@ -289,7 +293,7 @@ class CrawlReader(BaseCrawlReader):
         home = self._open_directory
         return CrawlSnapshot(home, self._fixed[0] if self._fixed else read_checkpoint(home))
 
-    def pages_from(self, start: int) -> Iterator[tuple[StoredPage, int]]:
+    def pages_from_offset(self, start: int) -> Iterator[tuple[StoredPage, int]]:
         """Every stored page from byte `start` of the outcome log, each with the offset after it.
 
         Ends at the newest checkpoint. A caller that stores the offset can continue from it later, also
@@ -304,7 +308,7 @@ class CrawlReader(BaseCrawlReader):
 
     def propose_noise_rules(self, host: str | None = None) -> list[RuleProposal]:
         """Rules for `[noise]` that would ignore page parts that differ at every look."""
-        from fieldmouse.reader.noise_rules import propose_noise_rules
+        from fieldmouse.reader.noise_rule_proposals import propose_noise_rules
 
         return propose_noise_rules(self.snapshot(), self._noise_rules_of_first(), host_filter(host))
 
@@ -320,7 +324,7 @@ class CrawlReader(BaseCrawlReader):
 
         return read_status(self._open_directory)
 
-    def doctor(self, *, deep: bool = False) -> list[Finding]:
+    def doctor(self, *, deep: bool = False) -> list[CheckResult]:
         """Check the crawl directory and its accounts; one finding per check.
 
         Each finding has `healthy` and, if needed, `advice`. All files are read except the contents of WARC
@@ -330,17 +334,17 @@ class CrawlReader(BaseCrawlReader):
 
         return list(check_crawl(self._open_directory, deep=deep))
 
-    def readings(self) -> Iterator[LiveStats]:
+    def live_stats(self) -> Iterator[LiveStats]:
         """Statistics of the crawl, about one for each second of running, oldest first."""
         from fieldmouse.reader.status import read_live_stats
 
         return read_live_stats(self._open_directory)
 
-    def explain_no_pages(self) -> tuple[str, str]:
-        """Why the crawl stored no page: a sentence about one URL, and a hint."""
+    def explain_no_pages(self, reason: str = "") -> tuple[str, str]:
+        """Why no page was stored (the most common reason by default): a sentence about one URL, and a hint."""
         from fieldmouse.reader.explain_missing import explain_no_pages
 
-        return explain_no_pages(self._open_directory)
+        return explain_no_pages(self._open_directory, reason)
 
     def settings(self) -> Settings:
         """The present settings in `fieldmouse.toml`."""
@@ -350,13 +354,13 @@ class CrawlReader(BaseCrawlReader):
 
     def control_periods(self) -> list[ControlPeriod]:
         """The rules that set the number of fetch workers, oldest first, each with its forecast and result."""
-        from fieldmouse.control.control_log import control_periods
+        from fieldmouse.control.concurrency_decision_log import control_periods
 
         return control_periods(self._open_directory / "control.log")
 
     def page_trace(self) -> Rows:
         """The traced pages that reached the buffer, to fit a model to."""
-        from fieldmouse.control.page_trace import read_trace_rows
+        from fieldmouse.control.buffer_trace import read_trace_rows
 
         return read_trace_rows(self._open_directory / "pages.trace")
 
@@ -424,14 +428,14 @@ def _newest_page_of_crawls(crawls: list[tuple[CrawlSnapshot, list[OutcomeRow]]])
     if last is None or row is None:
         return None
     others = (rows for snapshot, rows in crawls if snapshot is not last[1])  # `newest_page_row` knows its own rows
-    is_unlisted = any(seen.unlisted and seen.at > last[0] for rows in others for seen in rows)
-    return last[1].page_of_row(outcome_log_reader.as_not_indexed(row) if is_unlisted else row)
+    has_later_noindex = any(seen.unlisted and seen.at > last[0] for rows in others for seen in rows)
+    return last[1].page_of_row(outcome_log_reader.as_not_indexed(row) if has_later_noindex else row)
 
 
 class CrawlPrecedence:
     """Outdated and unlisted URLs of several crawls, which are identified by their index."""
 
-    def __init__(self, crawls: Sequence[LatestOutcomes]):
+    def __init__(self, crawls: Sequence[LatestOutcomeTimes]):
         keys = np.sort(np.concatenate([latest.keys for latest in crawls]))
         shared = np.unique(keys[1:][keys[1:] == keys[:-1]])
         del keys
@@ -455,16 +459,18 @@ class CrawlPrecedence:
         place = bisect_left(outdated, key)
         return place < len(outdated) and outdated[place] == key
 
-    def is_unlisted(self, url: str) -> bool:
+    def has_later_noindex(self, url: str) -> bool:
         """Whether a crawl found the page unchanged but not to be listed, after every latest outcome of it."""
         return bool(self._unlisted) and url_hash(url) in self._unlisted
 
     def is_searchable(self, crawl: int, url: str) -> bool:
         """Whether a search may show this crawl's copy."""
-        return not self.is_outdated(crawl, url) and not self.is_unlisted(url)
+        return not self.is_outdated(crawl, url) and not self.has_later_noindex(url)
 
 
-def _latest_times(latest: LatestOutcomes, keys: NDArray[np.uint64]) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+def _latest_times(
+    latest: LatestOutcomeTimes, keys: NDArray[np.uint64]
+) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
     """Which of these keys a crawl has, and the times of their latest outcomes."""
     if not len(latest.keys):
         return np.zeros(len(keys), np.bool_), np.zeros(len(keys))
@@ -472,5 +478,5 @@ def _latest_times(latest: LatestOutcomes, keys: NDArray[np.uint64]) -> tuple[NDA
     return latest.keys[places] == keys, latest.at[places]
 
 
-def _latest_time(crawls: Sequence[LatestOutcomes], key: int) -> float:
+def _latest_time(crawls: Sequence[LatestOutcomeTimes], key: int) -> float:
     return max((at for latest in crawls if (at := latest.latest_time_of(key)) is not None), default=-np.inf)

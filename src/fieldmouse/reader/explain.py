@@ -15,11 +15,11 @@ import numpy as np
 
 from fieldmouse import url as urls
 from fieldmouse.formatting import format_count, format_duration, format_size, format_time
-from fieldmouse.frontier import url_location
-from fieldmouse.frontier.state import frontier_state_of
-from fieldmouse.frontier.url_location import UrlLocation, UrlPlace
+from fieldmouse.frontier import url_lookup
+from fieldmouse.frontier.durable_parts import frontier_state_of
+from fieldmouse.frontier.url_lookup import UrlPlace, UrlStatus
 from fieldmouse.reader import explain_missing
-from fieldmouse.reader.polling_plan import OpenPageTable, PollingPlan
+from fieldmouse.reader.polling_and_packing_plans import OpenPageTable, PollingPlan
 from fieldmouse.reader.snapshot import read_at_newest_checkpoint
 from fieldmouse.reader.versions import visibly_different
 from fieldmouse.refresh.apply_outcomes import PageFlag, is_unplanned
@@ -38,14 +38,14 @@ from fieldmouse.url import Url
 REJECTED_LOG = "unbooked.log"
 
 
-class UncountedOutcome(msgspec.Struct, frozen=True, array_like=True):
+class CoordinatorRejectedOutcome(msgspec.Struct, frozen=True, array_like=True):
     """Row of `unbooked.log`: outcomes of this URL up to this time (epoch seconds) did not count."""
 
     url: str
     at: float
 
 
-_decode_rejected = msgspec.msgpack.Decoder(UncountedOutcome).decode
+_decode_rejected = msgspec.msgpack.Decoder(CoordinatorRejectedOutcome).decode
 
 
 def uncounted_until(home: CrawlDir, url: str) -> float:
@@ -83,7 +83,7 @@ def describe_poll_history(rows: Sequence[OutcomeRow]) -> Iterator[str]:
     polls = [row for row in rows if row.polled]
     if not polls:
         return
-    withdrawn = sum(row.withdrawn_changes for row in polls)
+    withdrawn = sum(row.withdrawn_change_count for row in polls)
     changes = max(0, sum(row.news in _SEEN for row in polls) - withdrawn)
     noise = sum(row.news is ContentChange.NOISE for row in polls) + withdrawn
     first, last = format_time(polls[0].at), format_time(polls[-1].at)
@@ -134,7 +134,7 @@ def describe_next_poll(due: NextPoll, now: float) -> str:
         return "not to be polled again by the present plan: its polls would bring less than those of others"
     due_at = min(due.at, now + due.every)  # a last try in the future comes from a clock that was ahead
     soon = f"next {_format_future_time(due_at, now)}" if due_at > now else f"due for {format_duration(now - due_at)}"
-    return f"a refresh polls it every {format_duration(round(due.every, 3))}, {soon}"
+    return f"a running refresh would poll it every {format_duration(round(due.every, 3))}, {soon}"
 
 
 NO_OUTCOME_HERE = "this agent has no outcome of it: the coordinator knows whether it waits or another agent has it"
@@ -170,14 +170,14 @@ def explain(home: CrawlDir, url: Url, now: float | None = None, *, absent: bool 
 
 
 def _explain_at_checkpoint(home: CrawlDir, url: Url, last: Checkpoint, now: float, absent: bool) -> Explanation:
-    found = url_location.locate_url(home / "frontier", frontier_state_of(last), home.identity.key_seed, url)
+    found = url_lookup.locate_url(home / "frontier", frontier_state_of(last), home.identity.key_seed, url)
     rows = outcome_log_reader.rows_of(home, url, length=sealed_outcome_bytes(last))
     place = found.place.value
     says = [
         *_describe_discovery(rows[0] if rows else found.link),
         *_describe_outcomes(rows, uncounted_until(home, url)),
     ]
-    never = NO_OUTCOME_HERE if home.is_cluster_agent else "it was never seen as a link to be taken"
+    never = NO_OUTCOME_HERE if home.is_cluster_agent else "no link to it was accepted"
     if found.place is UrlPlace.UNKNOWN and not absent:
         says += [] if rows else [never]
     elif found.place is UrlPlace.UNKNOWN:
@@ -225,6 +225,11 @@ def _describe_outcomes(rows: list[OutcomeRow], uncounted_until: float = 0.0) -> 
         yield f"the newest {POLLS_DESCRIBED} of {len(findings)} polls that found something:"
     for row in findings[-POLLS_DESCRIBED:]:
         yield from sentences(row)
+    if findings and findings[-1].kind in (OutcomeKind.FAILED, OutcomeKind.REFUSED):
+        later = next(filter(is_poll_without_news, rows[rows.index(findings[-1]) + 1 :]), None)
+        if later is not None:
+            is_found_again = findings[-1].supersedes_earlier and later.kind is OutcomeKind.PAGE and later.indexed
+            yield f"unchanged at {format_time(later.at)}{', and in search again' * is_found_again}"
 
 
 def _describe_outcome(row: OutcomeRow) -> Iterator[str]:
@@ -250,15 +255,17 @@ def _describe_outcome(row: OutcomeRow) -> Iterator[str]:
         case OutcomeKind.MOVED:
             yield f"moved{status} at {at}, to {row.target}"
         case OutcomeKind.WITHDRAWN:
-            yield f"forgiven {at}, and to be asked for again: {row.reason} was taken back"
+            yield f"withdrawn {at}, and to be requested again: {row.reason}"
         case OutcomeKind.REFUSED:
             yield f"not asked for, {at}: {row.reason}{detail}"
+        case _ if row.is_gone:
+            yield f"gone {at}{status}"
         case _:
             tries = f", after {row.tries + 1} tries" if row.tries else ""
             yield f"failed {at}{status}{tries}: {row.reason}{detail}"
 
 
-def _describe_waiting(found: UrlLocation, link: Request, now: float) -> Iterator[str]:
+def _describe_waiting(found: UrlStatus, link: Request, now: float) -> Iterator[str]:
     """Why the URL waits. The rest time of its host is stated once, with the host."""
     where, ahead = found.place.value, found.ahead
     if found.place is UrlPlace.ONLINE and found.host is not None and _host_ready_at(found.host) > now:
@@ -288,7 +295,10 @@ def _describe_host(url: Url, host: HostState | None, now: float) -> Iterator[str
         # It is no longer asked, so it has no rest time.
         why = f" ({host.detail})" if host.detail else ""
         yield from [failed] if failed else []
-        yield f"the host's other URLs are answered without asking: {host.verdict}{why}"
+        yield (
+            f"the host was given up: its URLs are not requested ({host.verdict}{why});"
+            " `--retry-failed` and each refresh try it again"
+        )
         return
     if failed:
         yield f"{failed} and is kept quiet for longer each time"

@@ -14,20 +14,26 @@ from pathlib import Path
 
 from selectolax.lexbor import LexborHTMLParser
 
-from fieldmouse.archive.warc_reader import RecordReader, TornMember, read_members, read_record, response_in_record
+from fieldmouse.archive.warc_reader import (
+    ArchiveReader,
+    UnreadableMember,
+    read_members,
+    read_record,
+    response_in_record,
+)
 from fieldmouse.cluster.client.identity import resume_command
 from fieldmouse.config import settings_file
-from fieldmouse.config.factories import scope_of, seeds_of, site_limits_of, traps_of
+from fieldmouse.config.rules_from_settings import scope_of, seeds_of, site_limits_of, traps_of
 from fieldmouse.config.settings_file import Settings
 from fieldmouse.errors import shell_quoted
 from fieldmouse.formatting import format_count
-from fieldmouse.frontier.url_location import UrlLocation
+from fieldmouse.frontier.url_lookup import UrlStatus
 from fieldmouse.http.decoding import decode_response
 from fieldmouse.http.headers import effective_media_type
 from fieldmouse.parse.charset import decode_text, encode_query, find_charset
 from fieldmouse.parse.content import HTML_TYPES, MAX_HTML, response_mime
 from fieldmouse.parse.html import parse_html
-from fieldmouse.parse.parse_limit import limit_parse_cost
+from fieldmouse.parse.html_parse_cost import limit_parse_cost
 from fieldmouse.policy.scope import ExceededLimit, detect_trap
 from fieldmouse.storage import outcome_log_reader
 from fieldmouse.storage.checkpoint import (
@@ -48,7 +54,7 @@ from fieldmouse.url import Url, host_of, hostname_of, resolve
 def explain_robots_txt(home: CrawlDir, url: Url, last: Checkpoint) -> Iterator[str]:
     """Sentences about a robots.txt. It has no outcome, so its fetches are read from the CDXJ lines."""
     yield "it is asked for before the host's pages, and counts neither as a page nor as seen"
-    entries = list(RecordReader(home / "archive", shard_states(last)).cdxj_entries(url))
+    entries = list(ArchiveReader(home / "archive", shard_states(last)).cdxj_entries_of_url(url))
     for stamp, entry in entries:
         day, hour = f"{stamp[:4]}-{stamp[4:6]}-{stamp[6:8]}", f"{stamp[8:10]}:{stamp[10:12]}:{stamp[12:14]}"
         kept = f"kept in archive/{entry.filename} at byte {entry.offset}"
@@ -57,7 +63,7 @@ def explain_robots_txt(home: CrawlDir, url: Url, last: Checkpoint) -> Iterator[s
         yield "no answer to it is kept"
 
 
-def explain_url_not_taken(home: CrawlDir, url: Url, found: UrlLocation, last: Checkpoint, now: float) -> list[str]:
+def explain_url_not_taken(home: CrawlDir, url: Url, found: UrlStatus, last: Checkpoint, now: float) -> list[str]:
     """Sentences that say why the URL was not taken; the archive is read only if no rule applies."""
     settings = settings_file.load(home / "fieldmouse.toml")
     excluded = _scope_exclusion(settings, url, last, now)
@@ -69,18 +75,20 @@ def _scope_exclusion(settings: Settings, url: Url, last: Checkpoint, now: float)
     """The scope rule or trap that excludes the URL; "" if none does."""
     joined = sealed_scope(last).joined
     seeds = seeds_of(settings)
-    rule = scope_of(settings, seeds).with_seeds(joined).excluding_setting(url)
+    scope = scope_of(settings, seeds).with_seeds(joined)
+    rule = scope.excluding_setting(url)
     seeds += joined
     if rule == "scope.mode":
         around = ", ".join(seeds[:3]) + ("" if len(seeds) <= 3 else ", ...")
         return f'it is out of scope, which is "{settings.scope.mode}" around {around}'
     if rule:
-        return f"it is left out by `{rule}`"
+        entry = f": `{scope.excluding_entry(url)}`" if rule.startswith("scope.exclude_") else ""
+        return f"it is left out by `{rule}`{entry}"
     trap = detect_trap(url, traps_of(settings), now)
     return f"it is left out as a trap: {trap}" if trap else ""
 
 
-def _limits_exceeded(settings: Settings, found: UrlLocation, left_out: int) -> Iterator[str]:
+def _limits_exceeded(settings: Settings, found: UrlStatus, left_out: int) -> Iterator[str]:
     """Limits that drop links to the URL, given the present size of its site and the crawl."""
     rule = None
     if found.site:
@@ -115,27 +123,34 @@ def _explain_linking_pages(home: CrawlDir, settings: Settings, url: Url, last: C
     if not mentions:
         read = "the stored pages" if complete else "the pages that were looked through (not all)"
         unread = "; documents that only your `plugins.readers` understand were not looked into"
-        yield f"none of {read} has a link to it{unread if settings.plugins.readers else ''}"
+        yield (
+            f"none of {read} has a link to it{unread if settings.plugins.readers else ''};"
+            " images, scripts and style sheets are not fetched"
+        )
 
 
 _LOOK = 10_000  # outcomes; enough to show the common reason
 _CERTIFICATE = ("certificate", "issuer", "self-signed", "self signed", "verify failed")
 
 
-def explain_no_pages(home: CrawlDir) -> tuple[str, str]:
-    """The sentence and the hint for a crawl without a page."""
+def explain_no_pages(home: CrawlDir, reason: str = "") -> tuple[str, str]:
+    """The sentence and the hint for a crawl, or the last run of one, that stored no page.
+
+    `reason` of the outcome to be explained; the most common one by default.
+    """
     length = sealed_outcome_bytes(read_checkpoint(home))
-    found = list(islice(outcome_log_reader.outcome_rows(home, length=length), _LOOK))
+    all_rows = outcome_log_reader.outcome_rows(home, length=length)
+    found = list(islice((row for row in all_rows if reason in ("", row.reason)), _LOOK))
     rows = [row for row in found if row.reason]
     moved = next((row for row in reversed(found) if row.target), None)
     if not rows and moved is not None:
         return _explain_redirect_out_of_scope(moved, home)
     if not rows:
         return ("not one page was stored", f"`fieldmouse doctor {shell_quoted(home.path)}` looks the crawl over")
-    (reason, _), *_ = Counter(row.reason for row in rows).most_common(1)
-    row = next(row for row in rows if row.reason == reason)
+    (common, _), *_ = Counter(row.reason for row in rows).most_common(1)
+    row = next(row for row in rows if row.reason == common)
     detail = f" ({row.detail})" if row.detail else ""
-    return f"not one page was stored: {row.url}: {reason}{detail}", _hint_for_failure(row, home)
+    return f"not one page was stored: {row.url}: {common}{detail}", _hint_for_failure(row, home)
 
 
 def _explain_redirect_out_of_scope(row: OutcomeRow, home: CrawlDir) -> tuple[str, str]:
@@ -157,7 +172,8 @@ def _hint_for_failure(row: OutcomeRow, home: CrawlDir) -> str:
             visited = (
                 "`--allow-private` visits such hosts, in a new directory as another crawl (`--crawl NAME`)"
                 if shared
-                else f"`{resume} --allow-private --retry-failed` visits such hosts"
+                else f"`{resume} --allow-private --retry-failed` visits such hosts in this run,"
+                f" and `network.allow_private` set to true in {shell_quoted(home / 'fieldmouse.toml')} in all runs"
             )
             return f"`{name}` is on a private network; {visited}"
         case OutcomeReason.NO_ADDRESS.value:
@@ -213,7 +229,7 @@ def _archived_html_pages(path: Path, end: int) -> Iterator[tuple[Url, Response]]
                 response = response_in_record(record)
                 if 200 <= response.status < 300 and response_mime(response) in HTML_TYPES:
                     yield Url(record.url), response
-    except (TornMember, ValueError):
+    except (UnreadableMember, ValueError):
         return  # damage, or the budget ended inside a record
 
 

@@ -16,9 +16,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from fieldmouse.policy import change
-from fieldmouse.policy.change import STILL_TIME, UNDATED, UNDATED_TIME, page_blocks
-from fieldmouse.reader.polling_plan import OpenPageTable, PollingPlan, open_page_tables
+from fieldmouse.policy import change_rate
+from fieldmouse.policy.change_rate import STILL_TIME, UNDATED, UNDATED_TIME, page_blocks
+from fieldmouse.reader.polling_and_packing_plans import OpenPageTable, PollingPlan, open_page_tables
 from fieldmouse.refresh.apply_outcomes import BatchBuilder, RowEffect
 from fieldmouse.refresh.page_table import PageTable, checkpointed_policy
 from fieldmouse.storage.checkpoint import sealed_outcome_bytes
@@ -35,7 +35,7 @@ _BATCH = 8192
 _RECENT = 3
 
 
-class PollIntervals(NamedTuple):
+class ObservedPollIntervals(NamedTuple):
     """Times between two looks at a page, one row each; `page` is its number in the page table."""
 
     page: Rows
@@ -43,12 +43,12 @@ class PollIntervals(NamedTuple):
     end: Reals
     changed: NDArray[np.bool_]
 
-    def select(self, chosen: NDArray[np.bool_]) -> PollIntervals:
+    def select(self, chosen: NDArray[np.bool_]) -> ObservedPollIntervals:
         """The selected rows."""
-        return PollIntervals(self.page[chosen], self.start[chosen], self.end[chosen], self.changed[chosen])
+        return ObservedPollIntervals(self.page[chosen], self.start[chosen], self.end[chosen], self.changed[chosen])
 
 
-class PageSeconds(NamedTuple):
+class FreshTimeTotals(NamedTuple):
     """Page seconds of a window: all of them, those between two looks, and those with a current copy."""
 
     all: float
@@ -56,7 +56,7 @@ class PageSeconds(NamedTuple):
     good: float
 
 
-def read_gaps_between_looks(home: CrawlDir, table: PageTable, length: int) -> PollIntervals:
+def read_gaps_between_looks(home: CrawlDir, table: PageTable, length: int) -> ObservedPollIntervals:
     """All gaps of the pages in a page table. Reads the outcome log once; about 40 bytes a row."""
     keys, at, changed, offsets, unclear, withdrawn = _read_looks(home, length)
     order = np.argsort(keys, kind="stable")  # of one page: in log order
@@ -75,7 +75,7 @@ def read_gaps_between_looks(home: CrawlDir, table: PageTable, length: int) -> Po
     page = _page_numbers(table, keys[again])
     known = page >= 0
     again = again[known]
-    return PollIntervals(page[known], at[again - 1], at[again], changed[again])
+    return ObservedPollIntervals(page[known], at[again - 1], at[again], changed[again])
 
 
 _Looked = tuple[NDArray[np.uint64], Reals, NDArray[np.bool_], NDArray[np.int64], NDArray[np.int64], dict[int, int]]
@@ -119,10 +119,10 @@ def _read_looks(home: CrawlDir, length: int) -> _Looked:
 
 def _has_other_bytes(table: PageTable, keys: NDArray[np.uint64], offsets: NDArray[np.int64], look: int) -> bool:
     """Whether the bytes of a look differ from those of the newest copy before it."""
-    now = table.outcome_at(int(offsets[look])).digest
+    now = table.outcome_at_offset(int(offsets[look])).digest
     while look > 0 and keys[look - 1] == keys[look]:
         look -= 1
-        before = table.outcome_at(int(offsets[look])).digest
+        before = table.outcome_at_offset(int(offsets[look])).digest
         if before:
             return before != now
     return False
@@ -139,7 +139,7 @@ def _page_numbers(table: PageTable, keys: NDArray[np.uint64]) -> Rows:
     return np.where(table_keys[rows] == keys, rows, -1)
 
 
-def measure_page_seconds(gaps: PollIntervals, looked: Reals, start: float, end: float) -> PageSeconds:
+def measure_page_seconds(gaps: ObservedPollIntervals, looked: Reals, start: float, end: float) -> FreshTimeTotals:
     """How long copies existed and were current between two times; `looked` are the pages' last looks.
 
     Pages with `looked` 0 do not count and must have no gap. Change rates are learned anew from these gaps,
@@ -147,7 +147,7 @@ def measure_page_seconds(gaps: PollIntervals, looked: Reals, start: float, end: 
     """
     gaps = gaps.select(gaps.start < end)
     belief = _learn_change_rates(gaps.select((gaps.end > start) | (_count_later_gaps(gaps) < _RECENT)), len(looked))
-    law = change.fit_population(belief)
+    law = change_rate.fit_population(belief)
     gaps = gaps.select(gaps.end > start)
     length, before = gaps.end - gaps.start, np.maximum(start - gaps.start, 0.0)
     changed, still = gaps.changed, np.minimum(gaps.end, end) - gaps.start - before
@@ -160,19 +160,19 @@ def measure_page_seconds(gaps: PollIntervals, looked: Reals, start: float, end: 
     since = end - looked[there]
     good += _sum_expected_seconds(belief[there], law, before, since, _fresh_seconds_since_look)
     between = float(still.sum())
-    return PageSeconds(between + float((since - before).sum()), between, good)
+    return FreshTimeTotals(between + float((since - before).sum()), between, good)
 
 
-def _count_later_gaps(gaps: PollIntervals) -> Rows:
+def _count_later_gaps(gaps: ObservedPollIntervals) -> Rows:
     """Number of later gaps of the same page, for each gap. Gaps of a page must be adjacent and in order."""
     last = np.flatnonzero(np.append(gaps.page[1:] != gaps.page[:-1], True)) if len(gaps.page) else gaps.page
     ends = np.repeat(last, np.diff(last, prepend=-1))
     return np.asarray(ends - np.arange(len(gaps.page)), np.int64)
 
 
-def _learn_change_rates(gaps: PollIntervals, pages: int) -> NDArray[np.float32]:
+def _learn_change_rates(gaps: ObservedPollIntervals, pages: int) -> NDArray[np.float32]:
     """Beliefs learned from these gaps, per page."""
-    belief = change.empty_beliefs(pages)
+    belief = change_rate.empty_beliefs(pages)
     length, changed = gaps.end - gaps.start, gaps.changed
     belief[:, STILL_TIME] = np.bincount(gaps.page[~changed], length[~changed], pages)
     belief[:, UNDATED] = np.bincount(gaps.page[changed], minlength=pages)
@@ -184,11 +184,11 @@ _Good = Callable[[Reals, Reals, Reals], Reals]
 
 
 def _sum_expected_seconds(
-    belief: NDArray[np.float32], law: change.RateDistribution, before: Reals, gap: Reals, good: _Good
+    belief: NDArray[np.float32], law: change_rate.ChangeRatePrior, before: Reals, gap: Reals, good: _Good
 ) -> float:
     total = 0.0
     for block in page_blocks(len(belief)):
-        likely = change.posterior(belief[block], law)
+        likely = change_rate.posterior(belief[block], law)
         total += float((likely * good(law.rates, before[block, None], gap[block, None])).sum())
     return total
 
@@ -212,7 +212,7 @@ def _fresh_seconds_until_change(rate: Reals, before: Reals, gap: Reals) -> Reals
 def _fresh_seconds_since_look(rate: Reals, before: Reals, since: Reals) -> Reals:
     """Current time after `before` of a copy with no later look."""
     rest = since - before
-    return np.asarray(np.exp(-rate * before) * rest * change.fresh_share(rate * rest))
+    return np.asarray(np.exp(-rate * before) * rest * change_rate.fresh_share(rate * rest))
 
 
 WINDOW = 7 * 86_400.0
@@ -286,9 +286,9 @@ def _make_report(
     report = FreshnessReport(now, pages, polls, changes, None, None, useful, hourly, policy=policy)
     if polls < _FEWEST or not pages:
         return report
-    law = change.fit_population(belief)
-    since = np.maximum(now - planner.column("looked"), 0.0)
-    expected = float(change.probability_current(belief, since, law).mean())
+    law = change_rate.fit_population(belief)
+    since = np.maximum(now - planner.table_column("looked"), 0.0)
+    expected = float(change_rate.probability_current(belief, since, law).mean())
     measured, span, pace = _measure_freshness(opened, planner, window)
     base = report.budget or pace
     asked = sorted(set(budgets) or ({base * step for step in _STEPS} if base else set()))
@@ -311,7 +311,7 @@ def _measure_freshness(
         all_gaps.append(gaps._replace(page=gaps.page + before))
         all_looks.append(looked)
         before += len(table)
-    gaps = PollIntervals(*(np.concatenate(column) for column in zip(*all_gaps, strict=True)))
+    gaps = ObservedPollIntervals(*(np.concatenate(column) for column in zip(*all_gaps, strict=True)))
     looked = np.concatenate(all_looks)
     if not len(gaps.page):
         return None, None, None
@@ -327,7 +327,7 @@ def _measure_freshness(
 
 
 def _most_polled_pages(planner: PollingPlan, most: int) -> list[PolledPage]:
-    polls, changes, rates = planner.column("polls"), planner.column("changes"), planner.present_poll_rates()
+    polls, changes, rates = planner.table_column("polls"), planner.table_column("changes"), planner.present_poll_rates()
     pages = []
     for place in _indexes_of_largest(polls, most):
         every = float(1 / rates[place]) if rates[place] else None
@@ -336,7 +336,7 @@ def _most_polled_pages(planner: PollingPlan, most: int) -> list[PolledPage]:
 
 
 def _most_polled_hosts(planner: PollingPlan, most: int) -> list[PolledHost]:
-    columns = (None, planner.column("polls"), planner.column("changes"))
+    columns = (None, planner.table_column("polls"), planner.table_column("changes"))
     pages, polls, changes = (np.bincount(planner.host_of_page, column, planner.host_count) for column in columns)
     hosts = []
     for number in _indexes_of_largest(polls, most):

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from fieldmouse.config.factories import WorkerConfig
+from fieldmouse.config.rules_from_settings import PageProcessingConfig
 from fieldmouse.errors import DamagedFile
 from fieldmouse.policy.noise_rules import NoiseRules
 from fieldmouse.policy.scope import NO_TRAP_RULES, Scope
@@ -25,14 +25,14 @@ from fieldmouse.types.outcome import OutcomeRow, Response
 from fieldmouse.types.request import Request, RequestKind
 
 if TYPE_CHECKING:
-    from fieldmouse.archive.warc_reader import RecordReader
+    from fieldmouse.archive.warc_reader import ArchiveReader
     from fieldmouse.parse.content import PageContent
 
 
-_MOST = WorkerConfig().decoded_limit
+_MOST = PageProcessingConfig().decoded_limit
 _ANY_RATIO = 1 << 40  # it passed the ratio limit when it was stored
 #: Configuration for parsing a stored page: no link is out of scope, and none is a trap.
-_AS_IT_IS = WorkerConfig(scope=Scope(), traps=NO_TRAP_RULES, ratio_limit=_ANY_RATIO)
+_AS_IT_IS = PageProcessingConfig(scope=Scope(), traps=NO_TRAP_RULES, ratio_limit=_ANY_RATIO)
 
 
 class ResponseHeaders(Mapping[str, str]):
@@ -80,7 +80,7 @@ class StoredPage:
     free; a list of many pages whose bodies were read holds all bodies in memory.
     """
 
-    def __init__(self, row: OutcomeRow, library: RecordReader):
+    def __init__(self, row: OutcomeRow, library: ArchiveReader):
         #: The row of the outcome log, with all fields that `export` writes.
         self.row = row
         self._library = library
@@ -148,13 +148,13 @@ class StoredPage:
 
     @cached_property
     def _archived_response(self) -> Response:
-        from fieldmouse.archive.warc_reader import TornMember
+        from fieldmouse.archive.warc_reader import UnreadableMember
 
         try:
             return self._library.read_response(self.row.warc, self.row.offset)
         except KeyError:
             what = f"the record at byte {self.row.offset} names an earlier one that cannot be found"
-        except (TornMember, ValueError) as trouble:
+        except (UnreadableMember, ValueError) as trouble:
             what = f"the record at byte {self.row.offset}: {trouble}"
         except FileNotFoundError:
             what = "it is missing"

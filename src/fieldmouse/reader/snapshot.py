@@ -13,7 +13,7 @@ from functools import cached_property
 from itertools import repeat
 from typing import Any, TypeVar
 
-from fieldmouse.archive.warc_reader import RecordReader
+from fieldmouse.archive.warc_reader import ArchiveReader
 from fieldmouse.errors import CrawlDirError, MissingFile, shell_quoted
 from fieldmouse.formatting import format_time
 from fieldmouse.reader.page import StoredPage
@@ -78,8 +78,8 @@ class CrawlSnapshot:
         self.length = sealed_outcome_bytes(last)
 
     @cached_property
-    def record_reader(self) -> RecordReader:
-        return RecordReader(self.home / "archive", shard_states(self.last))
+    def record_reader(self) -> ArchiveReader:
+        return ArchiveReader(self.home / "archive", shard_states(self.last))
 
     def page_of_row(self, row: OutcomeRow) -> StoredPage:
         return StoredPage(row, self.record_reader)
@@ -96,7 +96,7 @@ class CrawlSnapshot:
         """The newest row of each stored page."""
         return outcome_log_reader.newest_page_rows(self.home, length=self.length)
 
-    def extracted_rows(self, row: OutcomeRow) -> Iterator[dict[str, Any]]:
+    def extracted_items(self, row: OutcomeRow) -> Iterator[dict[str, Any]]:
         """The rows extracted from a page, each with the page's URL and fetch time."""
         from fieldmouse.archive.warc_reader import read_page_rows
 
@@ -106,7 +106,7 @@ class CrawlSnapshot:
     def check_index_exists(self) -> None:
         """Raise `CrawlDirError` if a part of the index is missing: a search would silently find less."""
         for shard, state in enumerate(shard_states(self.last)):
-            for generation in range(state.generations):
+            for generation in range(state.generation_count):
                 part = self.home / "index" / f"shard-{shard}" / f"{generation:05}"
                 if not part.is_dir():
                     raise CrawlDirError(

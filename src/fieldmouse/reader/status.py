@@ -8,7 +8,7 @@ from enum import Enum
 import msgspec
 
 from fieldmouse.formatting import format_count, format_number, format_size
-from fieldmouse.frontier.state import frontier_state_of
+from fieldmouse.frontier.durable_parts import frontier_state_of
 from fieldmouse.storage.checkpoint import read_checkpoint, sealed_counters
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.storage.log import read_records

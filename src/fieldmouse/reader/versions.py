@@ -21,16 +21,17 @@ from msgspec import structs
 
 from fieldmouse.diff import change_detection
 from fieldmouse.diff.compare import Hunk, compare_versions, find_hunks
-from fieldmouse.errors import CrawlDirError, FieldmouseError, UsageError
+from fieldmouse.errors import CrawlDirError, FieldmouseError, UsageError, shell_quoted
 from fieldmouse.formatting import format_count, format_time
 from fieldmouse.policy.noise_rules import NoiseRules
 from fieldmouse.reader.page import StoredPage
 from fieldmouse.reader.snapshot import CrawlRow, CrawlSnapshot, rows_by_time
 from fieldmouse.reader.user_input import parse_time
-from fieldmouse.search.index import ScratchDocument, write_scratch_index
+from fieldmouse.search.index import PastVersionDocument, write_scratch_index
 from fieldmouse.search.query_parser import parse_query
 from fieldmouse.search.search import Hit, search_crawls
 from fieldmouse.storage import outcome_log_reader
+from fieldmouse.storage.changes_from_outcomes import Change
 from fieldmouse.types.outcome import ContentChange, OutcomeRow
 from fieldmouse.types.reason import OutcomeKind
 
@@ -107,17 +108,25 @@ def changed_word_share(old: StoredPage, new: StoredPage, rules: NoiseRules) -> f
     return share if differences or differences is None else None
 
 
+def too_few_versions_error(
+    url: str, versions: list[StoredPage], last: Change | None, directories: Sequence[Path]
+) -> FieldmouseError:
+    """Error for a page with less than two versions; `last` is the last listed change of the page."""
+    others = "".join(f" --with {shell_quoted(path)}" for path in directories[1:])
+    explain = f"`fieldmouse explain {shell_quoted(directories[0])}{others} {shell_quoted(url)}`"
+    if not versions:
+        return FieldmouseError(f"no version of {url} is stored", f"{explain} says why")
+    only = f"only one version of {url} is stored, of {format_time(round(versions[0].row.at))}"
+    if last is None:
+        return FieldmouseError(only, "a refresh stores another one when the page has changed")
+    seen = format_time(round(last.at))
+    return FieldmouseError(f"{only}; the page is {last.kind}, as seen at {seen}", f"{explain} says more")
+
+
 def difference_between(
     url: str, versions: list[StoredPage], rules: NoiseRules, old: str | int | None, new: str | int | None
 ) -> VersionDifference:
     """Difference between the given versions; by default, the newest change and the version before it."""
-    if not versions:
-        raise FieldmouseError(f"no version of {url} is stored", "`fieldmouse explain DIR URL` says why")
-    if len(versions) == 1:
-        first = format_time(round(versions[0].row.at))
-        raise FieldmouseError(
-            f"only one version of {url} is stored, of {first}", "a refresh stores another one when the page has changed"
-        )
     newer = _version_index(versions, new) if new is not None else _newest_changed_version(versions, old, rules)
     older = _version_index(versions, old) if old is not None else newer - 1
     if older < 0:
@@ -168,7 +177,7 @@ def _version_index_at(versions: list[StoredPage], name: str) -> int:
 _MARK = "#"  # never in the URL of a page
 
 
-class VersionHit(Hit, frozen=True):
+class VersionSearchHit(Hit, frozen=True):
     """A version of a page that matches the query."""
 
     at: float  # epoch seconds: first seen
@@ -178,7 +187,7 @@ class VersionHit(Hit, frozen=True):
 
 def search_versions(
     snapshots: Sequence[CrawlSnapshot], is_visible: Callable[[int, str], bool], words: str, limit: int
-) -> list[VersionHit]:
+) -> list[VersionSearchHit]:
     """The best versions of all pages for `words`, best first; `is_visible` as in `search_crawls`."""
     if parse_query(words).is_empty:
         return []
@@ -191,11 +200,11 @@ def search_versions(
         )
     shown = _present_versions(snapshots, {hit.url for hit in hits if hit.directory != scratch})
 
-    def version(hit: Hit) -> VersionHit:
+    def version(hit: Hit) -> VersionSearchHit:
         newest = hit.directory != scratch
         (snapshot, row), number = (shown if newest else past)[hit.url]
         where = {"url": row.url, "directory": snapshot.home.path}
-        return VersionHit(**structs.asdict(hit) | where, at=row.at, version=number, newest=newest)
+        return VersionSearchHit(**structs.asdict(hit) | where, at=row.at, version=number, newest=newest)
 
     return [version(hit) for hit in hits]
 
@@ -218,14 +227,14 @@ def _scratch_directory() -> Iterator[Path]:
 
 def _past_version_documents(
     snapshots: Sequence[CrawlSnapshot], past: dict[str, tuple[CrawlRow, int]]
-) -> Iterator[ScratchDocument]:
+) -> Iterator[PastVersionDocument]:
     """The older versions, each under a unique name that is a key of `past`."""
     for url, history in _rows_by_url(snapshots, _urls_with_past_versions(snapshots)).items():
         for (snapshot, row), number in past_versions(history):
             name = f"{url}{_MARK}{number}"
             past[name] = (snapshot, row), number
             page = snapshot.page_of_row(row)
-            yield ScratchDocument(name, page.title, page.text)
+            yield PastVersionDocument(name, page.title, page.text)
 
 
 def _urls_with_past_versions(snapshots: Sequence[CrawlSnapshot]) -> set[str]:

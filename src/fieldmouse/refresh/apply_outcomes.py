@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from xxhash import xxh3_64_intdigest
 
-from fieldmouse.policy import change
+from fieldmouse.policy import change_rate
 from fieldmouse.policy.polling.interface import PollingPolicy
 from fieldmouse.refresh import last_modified
 from fieldmouse.refresh.column_table import ColumnSpec, ColumnTable, KeyIndex, Rows
@@ -112,7 +112,7 @@ class BatchBuilder:
         host = xxh3_64_intdigest(host_of(row.url).encode(), seed) if said & _ENTERS else 0
         key = xxh3_64_intdigest(row.url.encode(), seed)
         modified = parse_last_modified(row.last_modified, row.at) if said & _LOOK else math.nan
-        self._rows.append((key, offset, row.at, said, flags, row.withdrawn_changes, host, modified))
+        self._rows.append((key, offset, row.at, said, flags, row.withdrawn_change_count, host, modified))
 
     def take_batch(self) -> OutcomeBatch:
         """Return the collected rows and start empty."""
@@ -185,8 +185,8 @@ def page_fields(policy: PollingPolicy) -> list[ColumnSpec]:
         ColumnSpec("changes", "<u4"),
         ColumnSpec("host", "<u4"),
         ColumnSpec("flags", "<u2"),
-        ColumnSpec("belief", "<f4", change.WIDTH),  # from polls alone
-        ColumnSpec("dated", "<f4", change.WIDTH),  # from polls and `Last-Modified` dates
+        ColumnSpec("belief", "<f4", change_rate.WIDTH),  # from polls alone
+        ColumnSpec("dated", "<f4", change_rate.WIDTH),  # from polls and `Last-Modified` dates
         ColumnSpec("state", "<f4", policy.width),
     ]
 
@@ -210,7 +210,7 @@ class InMemoryPageTable:
         self.in_flight_by_host: NDArray[np.int64] = np.bincount(asked, minlength=len(hosts)).astype(np.int64)
         self.in_flight = len(asked)  # polls
 
-    def outcome_at(self, offset: int) -> OutcomeRow:
+    def outcome_at_offset(self, offset: int) -> OutcomeRow:
         """Row of the outcome log at `offset`."""
         raise NotImplementedError
 
@@ -239,9 +239,9 @@ class InMemoryPageTable:
         new = self.pages.add_rows(len(keys))
         self.pages.write_cells("key", new, keys)
         self.pages.write_cells("host", new, self._find_or_add_hosts(batch.hosts[at]))
-        self.pages.write_cells("belief", new, change.empty_beliefs(len(new)))
-        self.pages.write_cells("dated", new, change.empty_beliefs(len(new)))
-        self.pages.write_cells("state", new, self._policy.begin(len(new)))
+        self.pages.write_cells("belief", new, change_rate.empty_beliefs(len(new)))
+        self.pages.write_cells("dated", new, change_rate.empty_beliefs(len(new)))
+        self.pages.write_cells("state", new, self._policy.initial_state(len(new)))
         self.index.add_keys(keys, new)
         unknown = np.flatnonzero(rows < 0)
         found = self.index.find_rows(batch.keys[unknown])
@@ -280,16 +280,16 @@ class InMemoryPageTable:
         polled, look, stands = (said & mark != 0 for mark in (RowEffect.POLL, RowEffect.ANSWERED, RowEffect.STANDS))
         looked = pages.read_cells("looked", rows)
         teaches = polled & look & (looked > 0)
-        changed = teaches & self._find_changed(rows, places, said, flags, told, teaches, batch.digests)
-        self._reset_learned_state(rows, batch.withdrawn[places])
+        changed = teaches & self._find_changed_pages(rows, places, said, flags, told, teaches, batch.digests)
+        self._undo_withdrawn_changes(rows, batch.withdrawn[places])
         first, modified = look & (looked == 0), batch.modified[places]
         self._learn_first_age(rows[first], modified[first], now[first])
         claims = last_modified.evaluate_dates(modified[teaches], looked[teaches], now[teaches], changed[teaches])
         self._learn_from_polls(rows[teaches], (now - looked)[teaches], changed[teaches], claims)
         hinted = teaches & (flags & PageFlag.HINTED != 0)
         if hinted.any():
-            self._update_trust(rows[hinted], changed[hinted])
-        self._count_answered_polls(rows[polled & (flags & PageFlag.IN_FLIGHT != 0)])
+            self._update_hint_trust(rows[hinted], changed[hinted])
+        self._decrement_in_flight_counts(rows[polled & (flags & PageFlag.IN_FLIGHT != 0)])
         pages.write_cells("flags", rows, _flags_after(flags, told, polled, look, stands))
         # A refusal shows nothing about the page: the earlier copy is still what a reader saw last.
         told_of = look | (stands & (looked == 0))
@@ -300,7 +300,7 @@ class InMemoryPageTable:
         pages.write_cells("changed", rows[changed], now[changed])
         pages.write_cells("polls", rows[polled], pages.read_cells("polls", rows[polled]) + np.uint32(1))
 
-    def _find_changed(
+    def _find_changed_pages(
         self,
         rows: Rows,
         places: NDArray[np.intp],
@@ -317,16 +317,16 @@ class InMemoryPageTable:
         changed |= asked & (flags & NOT_A_PAGE != 0)
         unclear = np.flatnonzero(asked & (flags & NOT_A_PAGE == 0))
         for place, offset in zip(unclear, self.pages.read_cells("standing", rows[unclear]).tolist(), strict=True):
-            changed[place] = self.outcome_at(offset).digest != digests[int(places[place])]
+            changed[place] = self.outcome_at_offset(offset).digest != digests[int(places[place])]
         return changed
 
-    def _reset_learned_state(self, rows: Rows, withdrawn: NDArray[np.uint32]) -> None:
+    def _undo_withdrawn_changes(self, rows: Rows, withdrawn: NDArray[np.uint32]) -> None:
         """Reset the learned state of pages whose earlier changes were withdrawn as noise."""
         pages, again = self.pages, rows[withdrawn > 0]
         if len(again):
             for name in ("belief", "dated"):
-                pages.write_cells(name, again, change.empty_beliefs(len(again)))
-            pages.write_cells("state", again, self._policy.begin(len(again)))
+                pages.write_cells(name, again, change_rate.empty_beliefs(len(again)))
+            pages.write_cells("state", again, self._policy.initial_state(len(again)))
             told = pages.read_cells("changes", again)
             pages.write_cells("changes", again, told - np.minimum(told, withdrawn[withdrawn > 0]))
 
@@ -337,7 +337,9 @@ class InMemoryPageTable:
         if len(told):
             rows, ages = rows[told], ages[told]
             before, unseen = self.pages.read_cells("dated", rows), np.full(len(rows), np.inf)
-            self.pages.write_cells("dated", rows, change.update_beliefs(before, unseen, np.ones(len(rows), bool), ages))
+            self.pages.write_cells(
+                "dated", rows, change_rate.update_beliefs(before, unseen, np.ones(len(rows), bool), ages)
+            )
 
     def _learn_from_polls(
         self, rows: Rows, gap: NDArray[np.float64], changed: Marks, told: last_modified.DateEvidence
@@ -347,19 +349,19 @@ class InMemoryPageTable:
         pages, policy, gap = self.pages, self._policy, np.maximum(gap, 0.0)
         belief, state = pages.read_cells("belief", rows), pages.read_cells("state", rows)
         pages.write_cells("state", rows, policy.observe(state, belief, gap, changed))
-        pages.write_cells("belief", rows, change.update_beliefs(belief, gap, changed))
+        pages.write_cells("belief", rows, change_rate.update_beliefs(belief, gap, changed))
         pages.write_cells(
-            "dated", rows, change.update_beliefs(pages.read_cells("dated", rows), gap, changed, told.ages)
+            "dated", rows, change_rate.update_beliefs(pages.read_cells("dated", rows), gap, changed, told.ages)
         )
         pages.write_cells("changes", rows, pages.read_cells("changes", rows) + changed.astype(np.uint32))
         last_modified.count_dates(self.hosts, pages.read_cells("host", rows).astype(np.int64), told)
 
-    def _update_trust(self, rows: Rows, changed: Marks) -> None:
+    def _update_hint_trust(self, rows: Rows, changed: Marks) -> None:
         """Update the trust in hosts whose hinted pages were polled."""
         numbers = self.pages.read_cells("host", rows).astype(np.int64)
         for number, right in zip(numbers.tolist(), changed.tolist(), strict=True):
             host = np.array([number])
-            trust = change.Trust(*self.hosts.read_cells("trust", host)[0].tolist()).after_claim(right)
+            trust = change_rate.Trust(*self.hosts.read_cells("trust", host)[0].tolist()).after_claim(right)
             self.hosts.write_cells("trust", host, [[trust.right, trust.wrong]])
 
     def mark_in_flight(self, rows: Rows) -> None:
@@ -370,7 +372,7 @@ class InMemoryPageTable:
         np.add.at(self.in_flight_by_host, self.pages.read_cells("host", fresh), 1)
         self.in_flight += len(fresh)
 
-    def _count_answered_polls(self, rows: Rows) -> None:
+    def _decrement_in_flight_counts(self, rows: Rows) -> None:
         np.subtract.at(self.in_flight_by_host, self.pages.read_cells("host", rows), 1)
         self.in_flight -= len(rows)
 

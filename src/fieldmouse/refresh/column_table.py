@@ -27,7 +27,7 @@ class ColumnSpec(NamedTuple):
     width: int | None = None
 
     @property
-    def bytes_per_row(self) -> int:
+    def bytes_per_cell(self) -> int:
         """Bytes per row."""
         return np.dtype(self.kind).itemsize * (1 if self.width is None else self.width)
 

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fieldmouse.http.headers import parse_date
-from fieldmouse.policy import change
+from fieldmouse.policy import change_rate
 from fieldmouse.refresh.column_table import ColumnTable, Rows
 
 Reals = NDArray[np.float64]
@@ -113,4 +113,4 @@ def count_dates(hosts: ColumnTable, numbers: Rows, told: DateEvidence) -> None:
 
 def reliable_hosts(hosts: ColumnTable) -> Marks:
     """Mask of the hosts whose dates count."""
-    return change.trust_weight(*hosts.column("dates").T) >= RELIABLE_WEIGHT
+    return change_rate.trust_weight(*hosts.column("dates").T) >= RELIABLE_WEIGHT

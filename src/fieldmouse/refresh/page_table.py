@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fieldmouse.errors import DamagedFile, MissingFile
-from fieldmouse.policy import change
+from fieldmouse.policy import change_rate
 from fieldmouse.policy.polling import registry
 from fieldmouse.policy.polling.interface import PollingPolicy
 from fieldmouse.refresh.apply_outcomes import HOST_FIELDS, BatchBuilder, InMemoryPageTable, PageFlag, page_fields
@@ -28,7 +28,7 @@ from fieldmouse.refresh.column_table import Column, ColumnSpec, ColumnTable, Row
 from fieldmouse.refresh.last_modified import reliable_hosts
 from fieldmouse.refresh.table_files import TableFiles, TablesState, read_tables, unused_serial
 from fieldmouse.refresh.token_bucket import BucketState
-from fieldmouse.storage.checkpoint import Checkpoint, Sealed, read_checkpoint, sealed_outcome_bytes
+from fieldmouse.storage.checkpoint import Checkpoint, SealedPart, read_checkpoint, sealed_outcome_bytes
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.storage.log import FRAME, decode_record, make_directory, read_record_at, read_records
 from fieldmouse.types.outcome import OutcomeRow
@@ -53,11 +53,11 @@ class PageTableState(msgspec.Struct, frozen=True, array_like=True):
 
 
 def open_tables(
-    home: CrawlDir, last: Checkpoint | None, policy: PollingPolicy, named: str, *, onlooker: bool = False
+    home: CrawlDir, last: Checkpoint | None, policy: PollingPolicy, named: str, *, read_only: bool = False
 ) -> tuple[PageTableState, ColumnTable, ColumnTable]:
     """Open the tables of pages and hosts of a checkpoint; empty ones if there are none or they cannot be read.
 
-    With `onlooker`, raise `MissingFile` if a running crawl has since deleted a file.
+    With `read_only`, raise `MissingFile` if a running crawl has since deleted a file.
     """
     if last is not None and PAGE_TABLE in last.parts:
         try:
@@ -71,7 +71,7 @@ def open_tables(
                 state = msgspec.structs.replace(state, purse=state.purse.after_kill(under_way, last.at))
             return _convert_to_policy(state, tables, policy, named)
         except DamagedFile as trouble:
-            if onlooker and isinstance(trouble, MissingFile) and has_newer_checkpoint(home, last):
+            if read_only and isinstance(trouble, MissingFile) and has_newer_checkpoint(home, last):
                 raise
             log.warning("%s; all that the ledger knew is read again from `outcomes.log`", trouble)
     layout = {"pages": page_fields(policy), "hosts": HOST_FIELDS}
@@ -92,7 +92,7 @@ def _convert_to_policy(
     if state.policy != named or list(pages.fields) != fields or list(hosts.fields) != HOST_FIELDS:
         held = _copy_columns(pages)
         if state.policy != named or fields[-1] not in pages.fields:
-            held["state"] = policy.begin(len(pages))
+            held["state"] = policy.initial_state(len(pages))
         # Tables without dates were filled from polls alone, and no host has proved itself.
         pages = ColumnTable(fields, {"dated": held["belief"].copy()} | held)
         hosts = ColumnTable(HOST_FIELDS, {"dates": np.zeros((len(hosts), 2), np.float32)} | _copy_columns(hosts))
@@ -127,37 +127,37 @@ class PageTable(InMemoryPageTable):
     name = PAGE_TABLE
 
     def __init__(
-        self, home: CrawlDir, last: Checkpoint | None, *, policy: PollingPolicy, named: str, onlooker: bool = False
+        self, home: CrawlDir, last: Checkpoint | None, *, policy: PollingPolicy, named: str, read_only: bool = False
     ):
         """Open the table of the last checkpoint, or an empty one; changes nothing on disk.
 
-        An `onlooker` only reads: the crawl may be running.
+        With `read_only` nothing is written: the crawl may be running.
         """
-        state, pages, hosts = open_tables(home, last, policy, named, onlooker=onlooker)
+        state, pages, hosts = open_tables(home, last, policy, named, read_only=read_only)
         super().__init__(pages, hosts, policy)
         self._home, self._named, self._path = home, named, home / "outcomes.log"
         self.key_seed = home.identity.key_seed  # secret seed of the keys: see `key_of`
         self.cursor = state.cursor  # bytes of the outcome log that have been applied
         self.budget, self.bucket_state = state.budget, state.purse
         self._outcomes, self._readable = -1, sealed_outcome_bytes(last)
-        self._files = None if onlooker else TableFiles(home / PAGE_TABLE, state.tables)
+        self._files = None if read_only else TableFiles(home / PAGE_TABLE, state.tables)
 
     # -- checkpoint part
 
-    def begin(self) -> None:
+    def roll_back_to_checkpoint(self) -> None:
         """Truncate and delete everything written after the checkpoint; call it when all parts have opened."""
         assert self._files is not None
         make_directory(self._home / PAGE_TABLE)
-        self._files.begin()
+        self._files.roll_back_to_checkpoint()
 
-    def seal(self) -> Sealed[PageTableState]:
+    def seal(self) -> SealedPart[PageTableState]:
         assert self._files is not None
         tables, paths = self._files.seal({"pages": self.pages, "hosts": self.hosts})
-        return Sealed(PageTableState(tables, self.cursor, self._named, self.budget, self.bucket_state), paths)
+        return SealedPart(PageTableState(tables, self.cursor, self._named, self.budget, self.bucket_state), paths)
 
-    def committed(self) -> None:
+    def on_checkpoint_committed(self) -> None:
         assert self._files is not None
-        self._files.committed()
+        self._files.on_checkpoint_committed()
 
     def close(self) -> None:
         if self._files is not None:
@@ -185,7 +185,7 @@ class PageTable(InMemoryPageTable):
         self.cursor = length
         return count
 
-    def outcome_at(self, offset: int) -> OutcomeRow:
+    def outcome_at_offset(self, offset: int) -> OutcomeRow:
         """Row of the outcome log at `offset`."""
         if self._outcomes < 0:
             self._outcomes = os.open(self._path, os.O_RDONLY)
@@ -210,11 +210,11 @@ class PageTable(InMemoryPageTable):
         row = int(self.index.find_rows(np.array([key_of(url, self.key_seed)], np.uint64))[0])
         return row if row >= 0 else None
 
-    def hint_weights(self) -> NDArray[np.float64]:
+    def hint_trust_by_host(self) -> NDArray[np.float64]:
         """Weight of hints about the pages of each host, from 0 to 1."""
-        return change.trust_weight(*self.hosts.column("trust").T)
+        return change_rate.trust_weight(*self.hosts.column("trust").T)
 
-    def beliefs(self, rows: Rows) -> NDArray[np.float32]:
+    def change_rate_beliefs(self, rows: Rows) -> NDArray[np.float32]:
         """Belief about the change rate of these pages, with dates where the host's dates count."""
         belief = self.read_cells("belief", rows)
         counts = reliable_hosts(self.hosts)[self.read_cells("host", rows)]
@@ -226,7 +226,7 @@ class PageTable(InMemoryPageTable):
         """Yield number and standing row of these pages; None means all pages."""
         numbers = range(len(self)) if rows is None else rows.tolist()
         for number in numbers:
-            yield number, self.outcome_at(int(self.read_cells("standing", np.array([number]))[0]))
+            yield number, self.outcome_at_offset(int(self.read_cells("standing", np.array([number]))[0]))
 
     # -- updates
 
@@ -235,7 +235,7 @@ class PageTable(InMemoryPageTable):
         asked = np.flatnonzero(self.column("flags") & PageFlag.IN_FLIGHT)
         lost = np.array([number for number, row in self.current_outcomes(asked) if not keep(row)], np.int64)
         self.clear_flag(lost, PageFlag.IN_FLIGHT)
-        self._count_answered_polls(lost)
+        self._decrement_in_flight_counts(lost)
         return len(lost)
 
     def cap_future_times(self, now: float, round_began: float) -> None:
@@ -261,7 +261,7 @@ class PageTable(InMemoryPageTable):
         """Clear a flag of these pages."""
         self.pages.write_cells("flags", rows, self.read_cells("flags", rows) & ~np.uint16(flag))
 
-    def record_budget(self, budget: float | None, purse: BucketState) -> None:
+    def store_budget_and_bucket(self, budget: float | None, purse: BucketState) -> None:
         """Record the budget of the plan and the state of the token bucket, for readers of the table."""
         self.budget, self.bucket_state = budget, purse
 
@@ -276,8 +276,8 @@ def read_page_table(home: CrawlDir, last: Checkpoint | None, *, policy: PollingP
     running crawl has since deleted a file.
     """
     named = checkpointed_policy(last)
-    policy = policy or registry.create_policy(named)
-    ledger = PageTable(home, last, policy=policy, named=named, onlooker=True)
+    policy = policy or reader_policy(last)
+    ledger = PageTable(home, last, policy=policy, named=named, read_only=True)
     ledger.catch_up(sealed_outcome_bytes(last))
     return ledger
 
@@ -287,6 +287,15 @@ def checkpointed_policy(last: Checkpoint | None) -> str:
     if last is None or PAGE_TABLE not in last.parts:
         return DEFAULT_POLICY
     return last.decode_part(PAGE_TABLE, PageTableState).policy
+
+
+def reader_policy(last: Checkpoint | None) -> PollingPolicy:
+    """The policy of the table, for readers: code of the user is not imported."""
+    named = checkpointed_policy(last)
+    if last is None or registry.is_builtin(named):
+        return registry.create_policy(named)
+    columns = last.decode_part(PAGE_TABLE, PageTableState).tables.layout["pages"]
+    return registry.PluginPolicyStub(next(column.width or 0 for column in columns if column.name == "state"))
 
 
 def check_page_table(home: CrawlDir, last: Checkpoint) -> int:

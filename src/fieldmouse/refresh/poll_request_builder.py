@@ -13,7 +13,7 @@ from fieldmouse.refresh.column_table import Rows
 from fieldmouse.refresh.page_table import PageTable
 from fieldmouse.types.outcome import ContentChange, OutcomeRow, Response
 from fieldmouse.types.reason import OutcomeKind
-from fieldmouse.types.request import EnteredBy, Request, RequestKind
+from fieldmouse.types.request import FrontierEntryOrigin, Request, RequestKind
 
 #: Reader of the response at a WARC file and offset; its body is still content-encoded.
 ReadResponse = Callable[[str, int], Response]
@@ -24,22 +24,22 @@ _COPIES = frozenset((OutcomeKind.PAGE, OutcomeKind.UNCHANGED))
 class PollRequestBuilder:
     """Builder of poll requests; `read_answer` supplies validators of pages stored before rows kept them."""
 
-    def __init__(self, ledger: PageTable, read_answer: ReadResponse | None = None):
-        self._ledger, self._read_answer = ledger, read_answer
+    def __init__(self, table: PageTable, read_answer: ReadResponse | None = None):
+        self._table, self._read_answer = table, read_answer
 
     def build_requests(self, rows: Rows) -> list[Request]:
         """Poll request for each of these pages."""
-        ledger = self._ledger
-        columns = (ledger.read_cells(name, rows).tolist() for name in ("standing", "newest", "flags"))
+        table = self._table
+        columns = (table.read_cells(name, rows).tolist() for name in ("standing", "newest", "flags"))
         return [
             self._build_request(row, standing, newest, flags)
             for row, standing, newest, flags in zip(rows.tolist(), *columns, strict=True)
         ]
 
     def _build_request(self, number: int, standing: int, newest: int, flags: int) -> Request:
-        row = held = self._ledger.outcome_at(standing)
+        row = held = self._table.outcome_at_offset(standing)
         etag, last_modified, memory = row.etag, row.last_modified, row.memory
-        latest = self._ledger.outcome_at(newest) if newest != standing else row
+        latest = self._table.outcome_at_offset(newest) if newest != standing else row
         if row.kind is OutcomeKind.REFUSED:
             # The page left the search index: a 304 to the old copy's validators would not bring it back.
             held = latest if latest.kind in _COPIES else row
@@ -58,7 +58,7 @@ class PollRequestBuilder:
             row.seen_at,
             etag=etag,
             last_modified=last_modified,
-            door=EnteredBy.POLLED,
+            door=FrontierEntryOrigin.POLLED,
             was=row.kind,
             digest=held.digest,
             simhash=held.simhash,
@@ -76,5 +76,5 @@ class PollRequestBuilder:
                 answer = self._read_answer(row.warc, row.offset)
                 etag, last_modified = answer.header("etag"), answer.header("last-modified")
         if not (etag or last_modified):
-            self._ledger.set_flag(np.array([number]), PageFlag.NO_VALIDATORS)
+            self._table.set_flag(np.array([number]), PageFlag.NO_VALIDATORS)
         return etag, last_modified

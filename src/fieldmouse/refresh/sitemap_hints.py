@@ -38,11 +38,11 @@ class ChangeHints(NamedTuple):
     changed_at: NDArray[np.float64]
 
 
-class HintReader:
+class SitemapHintReader:
     """Reader of one sitemap or feed at a time; in a thread if there is a `pool`."""
 
-    def __init__(self, ledger: PageTable, read_answer: ReadResponse, pool: Executor | None = None):
-        self._ledger, self._read_answer, self._pool = ledger, read_answer, pool
+    def __init__(self, table: PageTable, read_answer: ReadResponse, pool: Executor | None = None):
+        self._table, self._read_answer, self._pool = table, read_answer, pool
         self._seen = -1  # length of the outcome log that was applied when there was nothing to read
         self._reading: tuple[int, Future[ChangeHints]] | None = None
 
@@ -54,31 +54,31 @@ class HintReader:
                 return False
             self._reading = None
             return self._apply_hints(number, future.result())
-        if self._seen == self._ledger.cursor:
+        if self._seen == self._table.cursor:
             return False
-        unread = np.flatnonzero(self._ledger.column("flags") & PageFlag.UNREAD)
+        unread = np.flatnonzero(self._table.column("flags") & PageFlag.UNREAD)
         if not len(unread):
-            self._seen = self._ledger.cursor
+            self._seen = self._table.cursor
             return False
         number = int(unread[0])
-        row = self._ledger.outcome_at(int(self._ledger.read_cells("standing", unread[:1])[0]))
-        job = partial(read_hints, row, self._read_answer, self._ledger.key_seed)
+        row = self._table.outcome_at_offset(int(self._table.read_cells("standing", unread[:1])[0]))
+        job = partial(read_hints, row, self._read_answer, self._table.key_seed)
         if self._pool is None:
             return self._apply_hints(number, job())
         self._reading = number, self._pool.submit(job)
         return False
 
     def _apply_hints(self, number: int, hints: ChangeHints) -> bool:
-        ledger = self._ledger
-        ledger.clear_flag(np.array([number]), PageFlag.UNREAD)
-        rows = ledger.index.find_rows(hints.keys)
-        told = np.zeros(len(ledger))
+        table = self._table
+        table.clear_flag(np.array([number]), PageFlag.UNREAD)
+        rows = table.index.find_rows(hints.keys)
+        told = np.zeros(len(table))
         known = rows >= 0
         np.maximum.at(told, rows[known], hints.changed_at[known])
         rows = np.unique(rows[known])
-        looked, flags = ledger.read_cells("looked", rows), ledger.read_cells("flags", rows)
+        looked, flags = table.read_cells("looked", rows), table.read_cells("flags", rows)
         rows = rows[(looked > 0) & (told[rows] > looked) & ~is_unplanned(flags)]
-        ledger.set_flag(rows, PageFlag.HINTED)
+        table.set_flag(rows, PageFlag.HINTED)
         return len(rows) > 0
 
 
@@ -117,15 +117,15 @@ def parse_lastmod(lastmod: str, now: float) -> float | None:
         return None
 
 
-def freshness_weights(ledger: PageTable) -> NDArray[np.float64]:
+def freshness_weights(table: PageTable) -> NDArray[np.float64]:
     """Weight of each page's freshness: sitemaps and feeds weigh more, by the number of pages they cover.
 
     The weight grows with the square root, so that a sitemap or feed is polled more often than a page, but
     never instead of all pages.
     """
-    flags, hosts = ledger.column("flags"), ledger.column("host")
+    flags, hosts = table.column("flags"), table.column("host")
     signal = flags & PageFlag.SIGNAL != 0
-    listed = np.bincount(hosts[~signal & ~is_unplanned(flags)], minlength=len(ledger.hosts))
-    signals = np.maximum(np.bincount(hosts[signal], minlength=len(ledger.hosts)), 1)
-    worth = np.minimum(np.sqrt(1.0 + ledger.hint_weights() * listed / signals), MAX_WEIGHT)
+    listed = np.bincount(hosts[~signal & ~is_unplanned(flags)], minlength=len(table.hosts))
+    signals = np.maximum(np.bincount(hosts[signal], minlength=len(table.hosts)), 1)
+    worth = np.minimum(np.sqrt(1.0 + table.hint_trust_by_host() * listed / signals), MAX_WEIGHT)
     return np.where(signal, worth[hosts], 1.0)

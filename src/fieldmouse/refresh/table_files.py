@@ -57,12 +57,12 @@ class TableFiles:
         self._log = Log(directory / log_file(state.serial), state.length)
         self._superseded = SupersededFiles()
 
-    def begin(self) -> None:
+    def roll_back_to_checkpoint(self) -> None:
         """Truncate and delete everything written after the checkpoint."""
         kept = {snapshot_file(self._state.serial), log_file(self._state.serial)}
         for pattern in ("pages-*.columns", "pages-*.log"):
             delete_unnamed_files(self._directory, pattern, kept)
-        self._log.begin()
+        self._log.roll_back_to_checkpoint()
 
     def seal(self, tables: Tables) -> tuple[TablesState, list[Path]]:
         """Write the changed rows. If the snapshot is rewritten, `tables` are mapped to the new one."""
@@ -74,7 +74,7 @@ class TableFiles:
             self._rewrite_snapshot(tables, layout)
         else:
             for name, rows in changed.items():
-                self._append_rows(name, tables[name], rows)
+                self._log_changed_rows(name, tables[name], rows)
         self._state = msgspec.structs.replace(self._state, length=self._log.flush())
         self._superseded.seal()
         paths = [self._log.path]
@@ -82,7 +82,7 @@ class TableFiles:
             paths.append(self._directory / snapshot_file(self._state.serial))
         return self._state, paths
 
-    def _append_rows(self, name: str, table: ColumnTable, changed: Rows) -> None:
+    def _log_changed_rows(self, name: str, table: ColumnTable, changed: Rows) -> None:
         for start in range(0, len(changed), _ROWS_AT_ONCE):
             rows = changed[start : start + _ROWS_AT_ONCE]
             columns = [table.read_cells(field.name, rows).tobytes() for field in table.fields]
@@ -101,8 +101,8 @@ class TableFiles:
         for name, held in _map_snapshot(self._directory, self._state).items():
             tables[name].replace_columns(held)
 
-    def committed(self) -> None:
-        self._superseded.committed()
+    def on_checkpoint_committed(self) -> None:
+        self._superseded.on_checkpoint_committed()
 
     def close(self) -> None:
         self._log.close()
@@ -120,7 +120,7 @@ def read_tables(directory: Path, state: TablesState) -> dict[str, ColumnTable]:
             table.add_rows(int(rows[-1]) + 1 - len(table))
         for field, column in zip(table.fields, change.columns, strict=True):
             values = np.frombuffer(column, field.kind)
-            if len(column) != len(rows) * field.bytes_per_row:
+            if len(column) != len(rows) * field.bytes_per_cell:
                 raise DamagedFile(path, f"the record at byte {offset} is of other columns")
             table.write_cells(field.name, rows, values.reshape(field.shape(len(rows))))
     for table in tables.values():
@@ -181,7 +181,7 @@ def _padded(size: int) -> int:
 
 
 def _logged_bytes(fields: list[ColumnSpec], rows: int) -> int:
-    return rows * (4 + sum(field.bytes_per_row for field in fields))
+    return rows * (4 + sum(field.bytes_per_cell for field in fields))
 
 
 def snapshot_file(serial: int) -> str:

@@ -85,7 +85,7 @@ class PathRule(NamedTuple):
     shortest: int  # octets of the shortest path that can match
 
     @classmethod
-    def parse(cls, pattern: str, allow: bool) -> PathRule | None:
+    def from_pattern(cls, pattern: str, allow: bool) -> PathRule | None:
         """Parse a pattern with a character for each octet; None if no path can match it."""
         if pattern[:1] not in ("/", "*"):
             return None
@@ -113,7 +113,7 @@ class PathRule(NamedTuple):
     def to_line(self) -> str:
         """Return a line that parses to this rule, with adjacent stars, which count among its octets.
 
-        >>> PathRule.parse("/a***b$", False).to_line()
+        >>> PathRule.from_pattern("/a***b$", False).to_line()
         'Disallow: /a***b$'
         """
         if len(self.parts) == 1:
@@ -144,7 +144,7 @@ def match_parts(parts: tuple[str, ...], anchored: bool, path: str, room: int) ->
 class RuleSet:
     """The rules for one crawler, prepared for matching.
 
-    >>> book = RuleSet([PathRule.parse("/a", False), PathRule.parse("/a/*.html", True)])
+    >>> book = RuleSet([PathRule.from_pattern("/a", False), PathRule.from_pattern("/a/*.html", True)])
     >>> str(book.deciding_rule("/a/b")[0]), str(book.deciding_rule("/a/b.html")[0])
     ('Disallow: /a', 'Allow: /a/*.html')
     """
@@ -317,7 +317,7 @@ class RobotsTxt:
 
 
 RobotsTxt.ALLOW_ALL = RobotsTxt(RuleSet([]))
-RobotsTxt.DENY_ALL = RobotsTxt(RuleSet([PathRule.parse("/", allow=False)]))
+RobotsTxt.DENY_ALL = RobotsTxt(RuleSet([PathRule.from_pattern("/", allow=False)]))
 
 
 class _RuleGroup:
@@ -367,11 +367,11 @@ def _parse_lines(text: bytes, product: str) -> RobotsTxt:
 
 def _parse_path_rules(value: bytes, allow: bool) -> list[PathRule | None]:
     pattern = _strip_whitespace(value).decode("latin-1")
-    rules = [PathRule.parse(pattern, allow)]
+    rules = [PathRule.from_pattern(pattern, allow)]
     directory, slash, page = pattern.rpartition("/")
     if allow and slash and page.startswith("index.htm"):
         # As in Google's parser: a rule that allows the index page allows the directory.
-        rules.append(PathRule.parse(f"{directory}/$", allow))
+        rules.append(PathRule.from_pattern(f"{directory}/$", allow))
     return rules
 
 
@@ -453,13 +453,13 @@ class RobotsTxtCache:
         self._known: OrderedDict[Host, tuple[RobotsTxt | bytes, float]] = OrderedDict()
 
     def get(self, host: Host) -> RobotsTxt | None:
-        """Rules of a host. `get_or_parse` does not block: use it for a long robots.txt from another agent."""
+        """Rules of a host. `get_without_blocking` does not block: use it for a long robots.txt from another agent."""
         rules = self._unexpired(host)
         if isinstance(rules, bytes):
             return self._store_parsed(host, rules, RobotsTxt.parse(rules, self._product))
         return rules
 
-    async def get_or_parse(self, host: Host) -> RobotsTxt | None:
+    async def get_without_blocking(self, host: Host) -> RobotsTxt | None:
         """The rules; a long robots.txt from another agent is parsed in a thread on first use."""
         rules = self._unexpired(host)
         if isinstance(rules, bytes):
@@ -473,7 +473,7 @@ class RobotsTxtCache:
             return None
         rules, until = entry
         if self._clock.now() >= until:
-            self._evict(host)
+            self._remove(host)
             return None
         self._known.move_to_end(host)
         return rules
@@ -504,15 +504,15 @@ class RobotsTxtCache:
 
     def put(self, host: Host, rules: RobotsTxt | bytes, seconds: float) -> None:
         if host in self._known:
-            self._evict(host)
+            self._remove(host)
         self._known[host] = (rules, self._clock.now() + seconds)
         self._held += _memory_size(rules)
         while len(self._known) > self._size:
-            self._evict(next(iter(self._known)))
+            self._remove(next(iter(self._known)))
         while self._held > self._memory and len(self._known) > 1:
-            self._evict(max(self._known, key=lambda known: _memory_size(self._known[known][0])))
+            self._remove(max(self._known, key=lambda known: _memory_size(self._known[known][0])))
 
-    def _evict(self, host: Host) -> None:
+    def _remove(self, host: Host) -> None:
         self._held -= _memory_size(self._known.pop(host)[0])
 
     async def parse_response(

@@ -27,7 +27,7 @@ from typing import BinaryIO, NamedTuple
 import msgspec
 import tantivy
 
-from fieldmouse.config.factories import WorkerConfig
+from fieldmouse.config.rules_from_settings import PageProcessingConfig
 from fieldmouse.errors import DamagedFile, IndexFileDamaged, storage_errors
 from fieldmouse.search.query_parser import authority_of, searchable_host_names
 from fieldmouse.search.snapshot import KEPT, META, IndexSnapshots, read_meta
@@ -155,7 +155,7 @@ class IndexWriter:
     """Writer of the index; added documents are durable after `commit`."""
 
     @panics_as_errors()
-    def __init__(self, directory: Path, shard: int, config: WorkerConfig, state: ShardState):
+    def __init__(self, directory: Path, shard: int, config: PageProcessingConfig, state: ShardState):
         """Open the index as of `state`; newer generations and batches are deleted."""
         self._directory, self._shard, self._config = directory, shard, config
         self._schema = document_schema(config.store_text)
@@ -166,7 +166,7 @@ class IndexWriter:
         for path in list(home.iterdir()):
             if path.is_dir() and path.name.isdigit():
                 if int(path.name) < state.generation:
-                    IndexSnapshots(path).undo_interrupted_deletion()
+                    IndexSnapshots(path).undo_interrupted_document_deletion()
                 elif int(path.name) > state.generation or not state.generation_bytes:
                     shutil.rmtree(path)
         snapshots = IndexSnapshots(self._generation_directory)
@@ -179,7 +179,7 @@ class IndexWriter:
         if self._outdated:
             self.begin_generation()
         self._committed = state.batch
-        self.keep_snapshot(state.batch)
+        self.save_snapshot(state.batch)
 
     @property
     def _generation_directory(self) -> Path:
@@ -249,7 +249,7 @@ class IndexWriter:
         self.bytes = 0
         self._open()
 
-    def keep_snapshot(self, batch: int) -> None:
+    def save_snapshot(self, batch: int) -> None:
         """Keep the committed documents as the snapshot of `batch`, so that it can be restored."""
         self._kept_batch: int | None = batch
         if not self._snapshots.save(batch):
@@ -315,7 +315,7 @@ def _generation_path(directory: Path, shard: int, number: int) -> Path:
 _HEAP_BYTES = 15 << 20  # bytes; tantivy's minimum
 
 
-class ScratchDocument(NamedTuple):
+class PastVersionDocument(NamedTuple):
     """A searchable text; `url` is its URL or starts with it."""
 
     url: str
@@ -324,7 +324,7 @@ class ScratchDocument(NamedTuple):
 
 
 @panics_as_errors()
-def write_scratch_index(directory: Path, documents: Iterable[ScratchDocument]) -> int:
+def write_scratch_index(directory: Path, documents: Iterable[PastVersionDocument]) -> int:
     """Write an index that `search_crawls` can read like a crawl; return the number of documents."""
     path, count = directory / "index" / "shard-0" / "00000", 0
     path.mkdir(parents=True)

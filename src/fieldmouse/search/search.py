@@ -28,7 +28,8 @@ from typing import NamedTuple
 import msgspec
 import tantivy
 
-from fieldmouse.search.generations import IndexGeneration, document_field_text, open_generations
+from fieldmouse.search.generation_reader import GenerationReader, document_field_text, open_generations
+from fieldmouse.search.newest_versions import VersionView
 from fieldmouse.search.query_parser import (
     TITLE_WEIGHT,
     ParsedQuery,
@@ -39,7 +40,6 @@ from fieldmouse.search.query_parser import (
     searchable_host_names,
     tokenize,
 )
-from fieldmouse.search.version_table import VersionView
 
 _K1, _B = 1.2, 0.75  # tantivy's constants
 _FIELDS = ("title", "text")
@@ -49,7 +49,7 @@ _SAMPLES = 8
 ScoreTerm = tuple[str, tuple[str, ...]]
 
 
-class FieldStats(NamedTuple):
+class GenerationFieldStats(NamedTuple):
     """Number of documents of a generation and average length of a field, as its own scores use them."""
 
     documents: float = 0.0
@@ -59,19 +59,19 @@ class FieldStats(NamedTuple):
 class GlobalScorer:
     """Scores of the hits of a question in several generations."""
 
-    def __init__(self, generations: list[IndexGeneration], question: ParsedQuery):
+    def __init__(self, generations: list[GenerationReader], question: ParsedQuery):
         self.question = question
         self._leaves = list(dict.fromkeys(_score_terms(question)))
         terms = {(field, term) for field, words in self._leaves for term in words}
-        self._sizes: dict[IndexGeneration, dict[str, FieldStats]] = {}
-        self._counts: dict[IndexGeneration, dict[tuple[str, str], int]] = {}
+        self._sizes: dict[GenerationReader, dict[str, GenerationFieldStats]] = {}
+        self._counts: dict[GenerationReader, dict[tuple[str, str], int]] = {}
         for generation in generations:
-            with generation.read_errors():
+            with generation.convert_read_errors():
                 self._sizes[generation] = {field: _field_stats(generation, field) for field in _FIELDS}
                 self._counts[generation] = {
                     (field, term): generation.searcher.doc_freq(field, term) for field, term in terms
                 }
-        self._documents = sum(self._document_count(generation) for generation in generations)
+        self._documents = sum(self._generation_document_count(generation) for generation in generations)
         self._average = dict.fromkeys(_FIELDS, 0.0)
         for field in _FIELDS if self._documents else ():
             words = sum(sizes[field].documents * sizes[field].average for sizes in self._sizes.values())
@@ -79,13 +79,13 @@ class GlobalScorer:
         total = {term: sum(counts[term] for counts in self._counts.values()) for term in terms}
         self._rarity = {leaf: _inverse_document_frequency(leaf, total, self._documents) for leaf in self._leaves}
 
-    def _document_count(self, generation: IndexGeneration) -> float:
+    def _generation_document_count(self, generation: GenerationReader) -> float:
         sizes = self._sizes[generation].values()
         return max([generation.searcher.num_docs, *(size.documents for size in sizes)])
 
-    def weighted_query(self, generation: IndexGeneration, question: ParsedQuery | None = None) -> tantivy.Query:
+    def weighted_query(self, generation: GenerationReader, question: ParsedQuery | None = None) -> tantivy.Query:
         """Build the query for a generation, in which words weigh as in the whole crawl."""
-        counts, documents = self._counts[generation], self._document_count(generation)
+        counts, documents = self._counts[generation], self._generation_document_count(generation)
 
         def weight(field: str, terms: tuple[str, ...]) -> float:
             if (field, terms) not in self._rarity:
@@ -95,7 +95,7 @@ class GlobalScorer:
 
         return build_query(question or self.question, generation.index.schema, weight)
 
-    def max_score_factor(self, generation: IndexGeneration) -> float:
+    def max_global_score_ratio(self, generation: GenerationReader) -> float:
         """Return the maximum factor of a page's final score to the score that its generation gives it."""
         if not self._leaves:
             return 1.0
@@ -103,14 +103,14 @@ class GlobalScorer:
         ratios = (self._average[field] / sizes[field].average for field in _FIELDS if sizes[field].average)
         return 1.0001 * max([1.0, *ratios])  # scores are in single precision
 
-    def page_score(self, generation: IndexGeneration, address: tantivy.DocAddress) -> float:
+    def page_score(self, generation: GenerationReader, address: tantivy.DocAddress) -> float:
         """Return the score that one index with all documents would give."""
         if not self.question.groups:
             return 1.0
         scores = {leaf: self._term_score(leaf, generation, address) for leaf in self._leaves}
         return sum(scores[leaf] * (TITLE_WEIGHT if leaf[0] == "title" else 1.0) for leaf in _score_terms(self.question))
 
-    def _term_score(self, leaf: ScoreTerm, generation: IndexGeneration, address: tantivy.DocAddress) -> float:
+    def _term_score(self, leaf: ScoreTerm, generation: GenerationReader, address: tantivy.DocAddress) -> float:
         field, terms = leaf
         if not all(self._counts[generation][field, term] for term in terms):
             return 0.0
@@ -137,7 +137,7 @@ def _inverse_document_frequency(leaf: ScoreTerm, counts: dict[tuple[str, str], i
     return sum(math.log(1 + (documents - count + 0.5) / (count + 0.5)) for count in frequencies)
 
 
-def _field_stats(generation: IndexGeneration, field: str) -> FieldStats:
+def _field_stats(generation: GenerationReader, field: str) -> GenerationFieldStats:
     """Read the size from a score explanation, the only place where tantivy shows it.
 
     Any document works, with any word that it has in the field.
@@ -145,11 +145,11 @@ def _field_stats(generation: IndexGeneration, field: str) -> FieldStats:
     for address, query in _sample_documents(generation, field):
         numbers = _explanation_numbers(generation, query, address)
         if numbers is not None:
-            return FieldStats(numbers["N"], numbers["avgdl"])
-    return FieldStats()
+            return GenerationFieldStats(numbers["N"], numbers["avgdl"])
+    return GenerationFieldStats()
 
 
-def _sample_documents(generation: IndexGeneration, field: str) -> Iterator[tuple[tantivy.DocAddress, tantivy.Query]]:
+def _sample_documents(generation: GenerationReader, field: str) -> Iterator[tuple[tantivy.DocAddress, tantivy.Query]]:
     """Yield documents, each with a query for a word that it has in the field."""
     schema, searcher = generation.index.schema, generation.searcher
     for _, address in searcher.search(tantivy.Query.all_query(), limit=_SAMPLES, count=False).hits:
@@ -162,7 +162,7 @@ def _sample_documents(generation: IndexGeneration, field: str) -> Iterator[tuple
 
 
 def _explanation_numbers(
-    generation: IndexGeneration, query: tantivy.Query, address: tantivy.DocAddress
+    generation: GenerationReader, query: tantivy.Query, address: tantivy.DocAddress
 ) -> dict[str, float] | None:
     """Return the numbers of a score explanation by the first words of their descriptions; None without a
     match."""
@@ -189,7 +189,7 @@ class ScoredPage(msgspec.Struct, frozen=True):
     url: str
     version: tuple[int, int]  # of two versions of a page the one with the greater number is newer
     document: tantivy.Document
-    generation: IndexGeneration
+    generation: GenerationReader
 
 
 #: Text of a snippet, and whether it is a word that was searched for.
@@ -238,14 +238,19 @@ class HitStream:
     """Hits of one generation on demand, best first by its own scores."""
 
     def __init__(
-        self, crawl: int, generation: IndexGeneration, ranking: GlobalScorer, question: ParsedQuery, copies: VersionView
+        self,
+        crawl: int,
+        generation: GenerationReader,
+        ranking: GlobalScorer,
+        question: ParsedQuery,
+        copies: VersionView,
     ):
         self.crawl, self.generation, self._copies = crawl, generation, copies
-        self._reach = ranking.max_score_factor(generation)
+        self._reach = ranking.max_global_score_ratio(generation)
         self._hosts: ParsedQuery | None = None
         self._asked = 0
         self.max_remaining_score = math.inf  # upper bound of the score of every page not returned yet
-        with generation.read_errors():
+        with generation.convert_read_errors():
             try:
                 self._query = ranking.weighted_query(generation)
             except ValueError:  # an old index without hosts: filter by URL instead
@@ -256,7 +261,7 @@ class HitStream:
         """Return the next hits with upper bounds of their scores: `count` at first, then as many as before."""
         generation, before = self.generation, self._asked
         wanted = max(count, 2 * before) if self._hosts is None else generation.searcher.num_docs
-        with generation.read_errors():
+        with generation.convert_read_errors():
             hits = generation.searcher.search(self._query, limit=wanted, count=False).hits
             self.max_remaining_score = float(hits[-1][0]) * self._reach if len(hits) == wanted else 0.0
             self._asked = len(hits)
@@ -300,15 +305,15 @@ def _best_pages(streams: list[HitStream], ranking: GlobalScorer, count: int, cou
 
 
 def _score_page(
-    crawl: int, generation: IndexGeneration, address: tantivy.DocAddress, ranking: GlobalScorer, counts: IsVisible
+    crawl: int, generation: GenerationReader, address: tantivy.DocAddress, ranking: GlobalScorer, counts: IsVisible
 ) -> ScoredPage | None:
-    with generation.read_errors():
+    with generation.convert_read_errors():
         document = generation.searcher.doc(address)
         url = document_field_text(document, "url")
         if not counts(crawl, url):
             return None
         # Two crawls have the page only while one is at its checkpoint: either is correct.
-        version = (crawl, generation.version_number(address))
+        version = (crawl, generation.document_version(address))
         return ScoredPage(ranking.page_score(generation, address), url, version, document, generation)
 
 
@@ -324,10 +329,10 @@ def _make_hits(found: list[ScoredPage], ranking: GlobalScorer, limit: int) -> li
     """Return the first `limit` pages; a page is omitted if its canonical page is among the hits."""
     urls = {page.url for page in found}
     hits: list[Hit] = []
-    generators: dict[IndexGeneration, tantivy.SnippetGenerator] = {}
+    generators: dict[GenerationReader, tantivy.SnippetGenerator] = {}
     for page in found:
         generation = page.generation
-        with generation.read_errors():
+        with generation.convert_read_errors():
             if document_field_text(page.document, "canonical") in urls:
                 continue
             if generation not in generators:

@@ -39,7 +39,7 @@ _PARTS = ("fast", "fieldnorm", "idx", "pos", "store", "term")
 _NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV, errno.EMLINK})
 
 
-class SegmentDeletes(msgspec.Struct):
+class TantivyDeletes(msgspec.Struct):
     opstamp: int
     num_deleted_docs: int = 0
 
@@ -47,10 +47,10 @@ class SegmentDeletes(msgspec.Struct):
 class IndexSegment(msgspec.Struct):
     segment_id: str
     max_doc: int = 0
-    deletes: SegmentDeletes | None = None
+    deletes: TantivyDeletes | None = None
 
 
-class IndexMeta(msgspec.Struct):
+class TantivyMeta(msgspec.Struct):
     """The fields we use of tantivy's `meta.json`."""
 
     segments: list[IndexSegment]
@@ -73,10 +73,10 @@ class IndexMeta(msgspec.Struct):
         return sum(segment.max_doc for segment in self.segments) - deleted
 
 
-_decode = msgspec.json.Decoder(IndexMeta).decode
+_decode = msgspec.json.Decoder(TantivyMeta).decode
 
 
-def read_meta(path: Path) -> IndexMeta | None:
+def read_meta(path: Path) -> TantivyMeta | None:
     """Read a `meta.json`; None if it is missing or cannot be decoded."""
     try:
         return _decode(path.read_bytes())
@@ -106,7 +106,7 @@ class IndexSnapshots:
         """
         return self._save_snapshot(self._list_path(batch))
 
-    def save_for_deletion(self) -> bool:
+    def save_before_deletion(self) -> bool:
         """Keep a finished generation during a deletion; False if that is not possible."""
         return self._save_snapshot(self._kept / _CLEARING)
 
@@ -116,7 +116,7 @@ class IndexSnapshots:
         sync_directory(self._path)
         shutil.rmtree(self._kept, ignore_errors=True)
 
-    def undo_interrupted_deletion(self) -> None:
+    def undo_interrupted_document_deletion(self) -> None:
         """Restore a finished generation whose deletion was interrupted, and drop all its snapshots."""
         if self._has_all_files(self._kept / _CLEARING):
             self._restore_snapshot(self._kept / _CLEARING)

@@ -3,10 +3,10 @@
 A part is opened at the state of the last checkpoint, and opening changes nothing on the disk.
 Then, in this order:
 
-- `begin`: all parts are open. Data written after that checkpoint may be cut or deleted.
+- `roll_back_to_checkpoint`: all parts are open. Data written after that checkpoint may be cut or deleted.
 - `seal`: hand everything to the operating system and return a state from which the
   part can be opened again, with the files that must reach the disk before that state counts.
-- `committed`: the journal holds the state sealed last. Files that only older states need may be deleted.
+- `on_checkpoint_committed`: the journal holds the state sealed last. Files that only older states need may be deleted.
 - `close`: close the files. Unsealed data is lost, as after a kill.
 
 The state of each part is kept as raw bytes that only its owner decodes. A part without an owner in
@@ -24,10 +24,10 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 import msgspec
 
 from fieldmouse.errors import DamagedFile
-from fieldmouse.policy.scope import ScopeState
-from fieldmouse.storage.checkpoint_journal import CheckpointJournal, JournalReport, inspect_journal_file
-from fieldmouse.storage.directory import CrawlDir, Identity, evidence_of_checkpoint
-from fieldmouse.storage.log import FileSync, Log
+from fieldmouse.policy.scope import SavedScope
+from fieldmouse.storage.checkpoint_log import CheckpointJournal, JournalReport, inspect_journal_file
+from fieldmouse.storage.directory import CrawlDir, CrawlMetadata, evidence_of_checkpoint
+from fieldmouse.storage.log import FileSyncer, Log
 from fieldmouse.types.outcome import ContentChange, OutcomeRow
 from fieldmouse.types.reason import OutcomeKind, OutcomeReason, StoppedBy
 
@@ -50,7 +50,7 @@ class Checkpoint(msgspec.Struct, frozen=True):
     parts: dict[str, PartState]
     clean: bool = False  # written at an orderly end
     stopped_by: StoppedBy = StoppedBy.NOTHING
-    born: Identity | None = None  # copy of `crawl.json`, to detect edits of that file; None in format 1
+    born: CrawlMetadata | None = None  # copy of `crawl.json`, to detect edits of that file; None in format 1
 
     def decode_part(self, name: str, kind: type[T]) -> T:
         """Decode the state of the part `name`; raises `DamagedFile` if it is missing or unreadable."""
@@ -77,7 +77,7 @@ class _CheckpointV2(msgspec.Struct, frozen=True):
     tally: msgspec.Raw
     clean: bool = False
     stopped_by: StoppedBy = StoppedBy.NOTHING
-    born: Identity | None = None
+    born: CrawlMetadata | None = None
 
     def as_checkpoint(self) -> Checkpoint:
         parts = {
@@ -122,12 +122,12 @@ def sealed_outcome_bytes(last: Checkpoint | None) -> int:
     return last.decode_part("outcomes", int) if last is not None else 0
 
 
-def sealed_scope(last: Checkpoint | None) -> ScopeState:
+def sealed_scope(last: Checkpoint | None) -> SavedScope:
     """The state of the scope. Older crawls stored only its mark, or nothing."""
     if last is None or "scope" not in last.parts:
-        return ScopeState()
-    state: ScopeState | str = last.decode_part("scope", ScopeState | str)  # type: ignore[arg-type]
-    return ScopeState(state) if isinstance(state, str) else state
+        return SavedScope()
+    state: SavedScope | str = last.decode_part("scope", SavedScope | str)  # type: ignore[arg-type]
+    return SavedScope(state) if isinstance(state, str) else state
 
 
 def inspect_journal(home: CrawlDir) -> JournalReport:
@@ -194,12 +194,12 @@ def check_identity_unchanged(home: CrawlDir, last: Checkpoint) -> None:
         raise DamagedFile(home / "crawl.json", "its `key_seed` differs from the one in the journal")
 
 
-def identity_changed(identity: Identity, in_journal: Identity) -> bool:
+def identity_changed(identity: CrawlMetadata, in_journal: CrawlMetadata) -> bool:
     """Whether `crawl.json` differs from the journal in anything but the format, which may be newer."""
     return msgspec.structs.replace(identity, format=in_journal.format) != in_journal
 
 
-def identity_in_journal(directory: Path) -> Identity | None:
+def identity_in_journal(directory: Path) -> CrawlMetadata | None:
     """The content of `crawl.json` at the last checkpoint; None if the journal has no copy."""
     newest = inspect_journal_file(directory / "journal", is_readable_checkpoint).newest
     return None if newest is None else decode_checkpoint(newest).born
@@ -208,7 +208,7 @@ def identity_in_journal(directory: Path) -> Identity | None:
 S_co = TypeVar("S_co", covariant=True)
 
 
-class Sealed(NamedTuple, Generic[S_co]):
+class SealedPart(NamedTuple, Generic[S_co]):
     """A part as it was sealed."""
 
     state: S_co  # any value that MessagePack can hold
@@ -225,12 +225,12 @@ class Durable(Protocol):
     def name(self) -> str:
         """Its name in the checkpoint; must never change."""
 
-    def begin(self) -> None:
+    def roll_back_to_checkpoint(self) -> None:
         return
 
-    def seal(self) -> Sealed[object]: ...
+    def seal(self) -> SealedPart[object]: ...
 
-    def committed(self) -> None:
+    def on_checkpoint_committed(self) -> None:
         return
 
     def close(self) -> None:
@@ -245,10 +245,10 @@ class DurableLog(Log):
         self.name = name
         super().__init__(path, last.decode_part(name, int) if last is not None and name in last.parts else 0)
 
-    def seal(self) -> Sealed[int]:
-        return Sealed(self.flush(), (self.path,))
+    def seal(self) -> SealedPart[int]:
+        return SealedPart(self.flush(), (self.path,))
 
-    def committed(self) -> None:
+    def on_checkpoint_committed(self) -> None:
         """Nothing to delete: a log keeps all its records."""
 
 
@@ -274,14 +274,14 @@ class CheckpointParts:
         # Parts without an owner in this run. Their files are left alone, so their last state still holds.
         stored = last.parts if last is not None else {}
         self._unowned = {name: note for name, note in stored.items() if name not in names}
-        self._syncing = FileSync()
+        self._syncing = FileSyncer()
 
     def open_for_writing(self) -> None:
         """Begin all parts: only now may files be cut, deleted or made. The journal makes names durable."""
         for part in self._parts:
-            part.begin()
+            part.roll_back_to_checkpoint()
         self._home.upgrade_format()
-        self._journal.begin()
+        self._journal.repair_before_writing()
 
     def seal(self, at: float, *, clean: bool = False, stopped_by: StoppedBy = StoppedBy.NOTHING) -> PendingCheckpoint:
         """Seal all parts, in the order in which they were given."""
@@ -304,7 +304,7 @@ class CheckpointParts:
     def notify_committed(self) -> None:
         """Tell all parts that the states sealed last are committed."""
         for part in self._parts:
-            part.committed()
+            part.on_checkpoint_committed()
 
 
 class ShardState(msgspec.Struct, frozen=True, array_like=True):
@@ -320,7 +320,7 @@ class ShardState(msgspec.Struct, frozen=True, array_like=True):
     copies: int = 0  # bytes of its log of replaced pages
 
     @property
-    def generations(self) -> int:
+    def generation_count(self) -> int:
         """Number of generations with a page; an empty last one is recreated when the index is opened."""
         return self.generation + bool(self.generation_bytes)
 
@@ -342,7 +342,7 @@ class PollCounters(msgspec.Struct):
     pages: int = 0  # pages gained from URLs that were not pages, minus pages lost
 
     @property
-    def failed(self) -> int:
+    def failed_count(self) -> int:
         """Polls that gave no information about the page."""
         return self.polls - self.changed - self.unchanged - self.gone - self.refused
 
@@ -391,8 +391,8 @@ class CrawlCounters(msgspec.Struct):
             polled.refused += row.kind is OutcomeKind.REFUSED or row.reason is OutcomeReason.ROBOTS_TXT_EXCLUDED
             polled.reasons[row.reason] = polled.reasons.get(row.reason, 0) + 1
         if row.supersedes_earlier and row.kind != row.polled:
-            self._add(OutcomeKind(row.polled), -1)
-            self._add(row.kind, 1)
+            self._adjust_count(OutcomeKind(row.polled), -1)
+            self._adjust_count(row.kind, 1)
             polled.pages += (row.kind == OutcomeKind.PAGE) - (row.polled == OutcomeKind.PAGE)
         if row.supersedes_earlier and row.reason != why:
             self._count_reason(why, -1)
@@ -409,14 +409,14 @@ class CrawlCounters(msgspec.Struct):
 
     def count_outcome(self, kind: OutcomeKind, reason: OutcomeReason, size: int, left_out: int = 0) -> None:
         """Count a durable outcome."""
-        self._add(kind, 1)
+        self._adjust_count(kind, 1)
         self.bytes += size
         self.left_out += left_out
         self._count_reason(reason, 1)
 
     def uncount_outcome(self, kind: OutcomeKind, reason: OutcomeReason) -> None:
         """Undo `count` for one outcome."""
-        self._add(kind, -1)
+        self._adjust_count(kind, -1)
         self._count_reason(reason, -1)
 
     def _count_reason(self, reason: OutcomeReason, number: int) -> None:
@@ -425,7 +425,7 @@ class CrawlCounters(msgspec.Struct):
             if self.reasons[reason] <= 0:
                 del self.reasons[reason]
 
-    def _add(self, kind: OutcomeKind, number: int) -> None:
+    def _adjust_count(self, kind: OutcomeKind, number: int) -> None:
         assert kind is not OutcomeKind.WITHDRAWN, "retried failures are taken back, not counted"
         counter = "pages" if kind == OutcomeKind.PAGE else str(kind)
         setattr(self, counter, getattr(self, counter) + number)

@@ -52,7 +52,7 @@ _NONBLOCKING = os.O_RDONLY | os.O_NONBLOCK  # does not block on a pipe in place 
 _LOCK_ATTEMPTS = 25  # attempts to lock a directory that seems free
 
 
-class Identity(msgspec.Struct, frozen=True):
+class CrawlMetadata(msgspec.Struct, frozen=True):
     """Properties fixed at creation. Only the format changes: a resume raises it."""
 
     format: int
@@ -65,7 +65,7 @@ class Identity(msgspec.Struct, frozen=True):
 class CrawlDir:
     """A crawl directory, open for reading; call `lock` before writing."""
 
-    def __init__(self, path: Path, identity: Identity):
+    def __init__(self, path: Path, identity: CrawlMetadata):
         self.path = path
         self.identity = identity
         self._locks: list[int] = []  # handles of the directory and of the file `lock` in it
@@ -90,7 +90,7 @@ class CrawlDir:
         """
         cls.check_can_create(path)
         seed = secrets.randbits(63) if key_seed is None else key_seed
-        identity = Identity(FORMAT, seed, time.time(), f"fieldmouse/{__version__}", shards)
+        identity = CrawlMetadata(FORMAT, seed, time.time(), f"fieldmouse/{__version__}", shards)
         home = cls(path, identity)
         try:
             make_directory(path)
@@ -136,15 +136,15 @@ class CrawlDir:
             raise CrawlDirError(f"cannot make `{path}`: {why}", "choose a place you may write to")
 
     @classmethod
-    def open(cls, path: Path) -> CrawlDir:
+    def open(cls, path: Path, *, to_resume: bool = False) -> CrawlDir:
         born = path / "crawl.json"
         if not born.is_file():
-            raise NotACrawl(path)
+            raise NotACrawl(path, to_resume=to_resume)
         try:
             fields = msgspec.json.decode(born.read_bytes(), type=dict[str, object])
             if fields.get("format") not in READABLE_FORMATS:
                 raise UnsupportedFormat(path, int(str(fields.get("format", 0))), FORMAT)
-            identity = msgspec.convert(fields, Identity)
+            identity = msgspec.convert(fields, CrawlMetadata)
         except (msgspec.DecodeError, msgspec.ValidationError, ValueError) as trouble:
             raise DamagedFile(born, str(trouble)) from trouble
         return cls(path, identity)
@@ -164,7 +164,7 @@ class CrawlDir:
             return f"fieldmouse agent {shell_quoted(self.path)} --coordinator URL"
         return f"fieldmouse resume {shell_quoted(self.path)}"
 
-    def poll_command(self, budget: str = "") -> str:
+    def poll_command_line(self, budget: str = "") -> str:
         """The command that polls known pages: each page once, or at a budget such as `500/h`."""
         if self.is_cluster_agent:
             rate = f" --set refresh.budget={budget}" if budget else ""
@@ -184,7 +184,7 @@ class CrawlDir:
         already
         cut back to the last checkpoint. Missing files are reported by their owners.
         """
-        for path in self._suspect_files():
+        for path in self._possibly_irregular_files():
             try:
                 mode = path.stat().st_mode
             except FileNotFoundError:
@@ -195,7 +195,7 @@ class CrawlDir:
                 is_directory = stat.S_ISDIR(mode)
                 raise DamagedFile(path, "it is a directory" if is_directory else "it is no regular file")
 
-    def _suspect_files(self) -> Iterator[Path]:
+    def _possibly_irregular_files(self) -> Iterator[Path]:
         """Paths with the names of our files; entries that are certainly regular files may be left out."""
         for name in _FILES:
             if os.path.lexists(self / name):
@@ -222,7 +222,7 @@ class CrawlDir:
         for attempts_left in reversed(range(_LOCK_ATTEMPTS)):
             try:
                 handles.append(_open_and_lock(self.path, os.O_RDONLY | os.O_DIRECTORY, fcntl.LOCK_EX))
-                self._check_lock_file()
+                self._check_lock_is_regular_file()
                 handles.append(_open_and_lock(self / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, fcntl.LOCK_EX))
                 break
             except BlockingIOError:
@@ -279,13 +279,13 @@ class CrawlDir:
     @property
     def was_killed(self) -> bool:
         """Whether the last crawling process was killed: its id is still in the lock file."""
-        self._check_lock_file()
+        self._check_lock_is_regular_file()
         try:
             return bool(self._read_lock()) and self.owner_pid() is None
         except FileNotFoundError:
             return False
 
-    def _check_lock_file(self) -> None:
+    def _check_lock_is_regular_file(self) -> None:
         """Raise if `lock` is not a regular file; it may be missing."""
         path = self / "lock"
         with suppress(FileNotFoundError):
@@ -378,7 +378,7 @@ def settings_readable_by_others(path: Path) -> bool:
     return bool((path / SETTINGS_FILE).stat().st_mode & stat.S_IROTH)
 
 
-def write_identity(path: Path, identity: Identity) -> None:
+def write_identity(path: Path, identity: CrawlMetadata) -> None:
     """Write `identity` as the `crawl.json` of the crawl at `path`."""
     write_atomically(path / "crawl.json", msgspec.json.format(msgspec.json.encode(identity)))
 

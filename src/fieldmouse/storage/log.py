@@ -45,7 +45,7 @@ class Log:
     """Append-only file of records, written after a known length.
 
     Opening changes nothing: a file that is missing or too short raises `MissingFile` or `DamagedFile`.
-    Bytes after the length are cut, and a new file is created, by `begin` or by
+    Bytes after the length are cut, and a new file is created, by `roll_back_to_checkpoint` or by
     the first write.
     """
 
@@ -69,7 +69,7 @@ class Log:
             self.close()
             raise DamagedFile(path, f"{length} bytes were written and synced, {size} are there")
 
-    def begin(self) -> None:
+    def roll_back_to_checkpoint(self) -> None:
         """Cut the file to its length, or create it. From here on the disk changes."""
         if self._begun:
             return
@@ -106,7 +106,7 @@ class Log:
         so that no record is written after half a record.
         """
         if not self._begun:
-            self.begin()
+            self.roll_back_to_checkpoint()
         if self._parts:
             whole = memoryview(b"".join(self._parts))
             self._parts = [whole.obj]  # type: ignore[list-item]
@@ -138,7 +138,7 @@ class Log:
             self._trouble = trouble
             raise
 
-    def read(self, offset: int) -> bytes:
+    def read_record(self, offset: int) -> bytes:
         """The record at `offset`, which must have been returned by `append`."""
         if offset >= self._written:
             self.flush()
@@ -266,9 +266,9 @@ class BestEffortLog(Log):
             super().__init__(path)
             self._give_up(trouble)
 
-    def begin(self) -> None:
+    def roll_back_to_checkpoint(self) -> None:
         try:
-            super().begin()
+            super().roll_back_to_checkpoint()
         except OSError as trouble:
             self._give_up(trouble)
 
@@ -310,7 +310,7 @@ class SupersededFiles:
         self._sealed.extend(self._superseded)
         self._superseded.clear()
 
-    def committed(self) -> None:
+    def on_checkpoint_committed(self) -> None:
         for path in self._sealed:
             path.unlink(missing_ok=True)
         self._sealed.clear()
@@ -333,7 +333,7 @@ def sync_directory(path: Path) -> None:
         os.close(handle)
 
 
-class FileSync:
+class FileSyncer:
     """Sync of files that never tries again after a failure.
 
     After an error the operating system may have dropped the unwritten data, and a

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from xxhash import xxh3_64_intdigest
 
-from fieldmouse.storage.directory import CrawlDir, Identity
+from fieldmouse.storage.directory import CrawlDir, CrawlMetadata
 from fieldmouse.storage.log import FRAME, read_records
 from fieldmouse.types.outcome import GONE_STATUSES, ContentChange, OutcomeRow
 from fieldmouse.types.reason import OutcomeKind
@@ -175,14 +175,14 @@ class _RowHead(msgspec.Struct, array_like=True, frozen=True, gc=False):
 _decode_head = msgspec.msgpack.Decoder(_RowHead).decode
 
 
-class LatestOutcomes(msgspec.Struct, frozen=True):
+class LatestOutcomeTimes(msgspec.Struct, frozen=True):
     """The latest outcomes of one log, up to `length`."""
 
     keys: NDArray[np.uint64]  # sorted, unique
     at: NDArray[np.float64]  # epoch seconds
     unlisted: dict[int, float] = {}  # keys of unchanged pages that now forbid indexing, and when
     length: int = 0
-    crawl: Identity | None = None
+    crawl: CrawlMetadata | None = None
     forgiving: bool = False  # later rows take earlier ones back
 
     def latest_time_of(self, key: int) -> float | None:
@@ -193,28 +193,28 @@ class LatestOutcomes(msgspec.Struct, frozen=True):
 
 
 #: The result for a log that was not read yet.
-NO_OUTCOMES = LatestOutcomes(np.empty(0, np.uint64), np.empty(0, np.float64))
+NO_OUTCOMES = LatestOutcomeTimes(np.empty(0, np.uint64), np.empty(0, np.float64))
 
 
-def read_latest_outcomes(home: CrawlDir, length: int, known: LatestOutcomes = NO_OUTCOMES) -> LatestOutcomes:
+def read_latest_outcomes(home: CrawlDir, length: int, known: LatestOutcomeTimes = NO_OUTCOMES) -> LatestOutcomeTimes:
     """The latest outcomes of a log up to `length`, continuing from the result for a shorter length."""
     if known.crawl != home.identity or known.length > length or (known.forgiving and known.length < length):
         known = NO_OUTCOMES
     if known.length == length and known.crawl is not None:
         return known
-    reader = _Collector(known)
+    reader = _LatestOutcomesBuilder(known)
     forgiving = not reader.read_row_heads(home, length)
     if forgiving:
-        reader = _Collector(NO_OUTCOMES)
-        reader.read_whole_rows(home, length)
+        reader = _LatestOutcomesBuilder(NO_OUTCOMES)
+        reader.read_full_rows(home, length)
     keys, at = reader.sorted_arrays()
-    return LatestOutcomes(keys, at, reader.unlisted, length, home.identity, forgiving)
+    return LatestOutcomeTimes(keys, at, reader.unlisted, length, home.identity, forgiving)
 
 
-class _Collector:
+class _LatestOutcomesBuilder:
     """Collector of rows that sorts them in by batches as large as the sorted array."""
 
-    def __init__(self, known: LatestOutcomes):
+    def __init__(self, known: LatestOutcomeTimes):
         self._start = known.length
         self._keys, self._at = known.keys, known.at
         self._fresh_keys, self._fresh_at = array("Q"), array("d")
@@ -239,7 +239,7 @@ class _Collector:
                 self._add_row(_decode(record))
         return True
 
-    def read_whole_rows(self, home: CrawlDir, length: int) -> None:
+    def read_full_rows(self, home: CrawlDir, length: int) -> None:
         for row in outcome_rows(home, length=length):
             self._add_row(row)
 

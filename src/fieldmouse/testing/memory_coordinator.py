@@ -11,7 +11,7 @@ import sys
 from collections.abc import Collection, Mapping, Sequence
 
 from fieldmouse.clock import Clock
-from fieldmouse.cluster import errors
+from fieldmouse.cluster import error_messages
 from fieldmouse.cluster.coordinator import (
     MOST_EXAMPLES,
     AckBatch,
@@ -37,7 +37,7 @@ from fieldmouse.cluster.coordinator import (
     RetryBatch,
     Row,
     SiteBounds,
-    UnqueuedHosts,
+    StrandedHosts,
 )
 from fieldmouse.testing.memory_crawl_state import (
     DEFAULT_LEASE,
@@ -88,24 +88,25 @@ class MemoryCoordinator:
         """Current data of the crawl; `CoordinatorDataLost` if there is none."""
         ledger = self._server.crawls.get(self._crawl)
         if ledger is None:
-            raise errors.crawl_lost_error(self._crawl)
+            raise error_messages.crawl_lost_error(self._crawl)
         ledger.detect_server_restart(self._server.run, self._now())
         return ledger
 
     def _state_for_active(self, name: AgentId) -> MemoryCrawl:
         ledger = self.crawl_state()
-        if not ledger.is_active(name):
+        if not ledger.was_never_fenced(name):
             raise self._refusal(ledger, name)
         return ledger
 
     def _refusal(self, ledger: MemoryCrawl, name: AgentId) -> Exception:
         record = ledger.agents.get(name.agent)
-        is_superseded = record is not None and record.incarnation > name.incarnation
-        return errors.superseded_error(name) if is_superseded else errors.fenced_error(name)
+        if record is not None and record.incarnation > name.incarnation:
+            return error_messages.superseded_error(name)
+        return error_messages.fenced_error(name)
 
     # -- the crawl
 
-    async def server_id(self) -> str:
+    async def server_identity(self) -> str:
         return f"{self._server.run} of {id(self._server)}"
 
     async def crawl_spec(self) -> CrawlSpec | None:
@@ -113,7 +114,7 @@ class MemoryCoordinator:
 
     async def create_crawl(self, charter: CrawlSpec) -> CrawlSpec:
         if self._crawl in self._server.hidden:
-            raise errors.rebuild_running_error(self._crawl)
+            raise error_messages.rebuild_running_error(self._crawl)
         self._server.crawls.setdefault(self._crawl, MemoryCrawl(charter, self._server.run, self._now()))
         return self.crawl_state().spec
 
@@ -125,20 +126,20 @@ class MemoryCoordinator:
     async def join(self, name: AgentId, lease: float) -> None:
         ledger, now = self.crawl_state(), self._now()
         record = ledger.agents.get(name.agent)
-        if record is not None and record.incarnation >= name.incarnation and not ledger.is_active(name):
+        if record is not None and record.incarnation >= name.incarnation and not ledger.was_never_fenced(name):
             raise self._refusal(ledger, name)
         ledger.join(name, now, lease)
         ledger.fence_overdue(now)
 
-    async def is_active(self, name: AgentId) -> bool:
-        return self.crawl_state().is_active(name)
+    async def was_never_fenced(self, name: AgentId) -> bool:
+        return self.crawl_state().was_never_fenced(name)
 
-    async def check_heartbeat_known(self, since: HeartbeatId) -> None:
+    async def check_no_data_lost(self, since: HeartbeatId) -> None:
         if not self.crawl_state().knows_heartbeat(since):
-            raise errors.stale_data_error(since.agent)
+            raise error_messages.stale_data_error(since.agent)
 
     async def heartbeat(self, name: AgentId, beat: HeartbeatRequest) -> HeartbeatReply:
-        await self.check_heartbeat_known(beat.since)
+        await self.check_no_data_lost(beat.since)
         ledger, now = self._state_for_active(name), self._now()
         ledger.record_heartbeat(name, beat, now)
         ledger.fence_overdue(now)
@@ -172,18 +173,18 @@ class MemoryCoordinator:
         )
 
     async def widen_scope(self, urls: Sequence[Url]) -> None:
-        self.crawl_state().add_scope_pages(urls)
+        self.crawl_state().scope.update(dict.fromkeys(urls))
 
     async def leave(self, name: AgentId) -> None:
         ledger, now = self.crawl_state(), self._now()
-        if ledger.is_active(name):
+        if ledger.was_never_fenced(name):
             ledger.fence(name, now, now)
             ledger.members.discard(name.agent)
 
-    async def unqueued_hosts(self) -> UnqueuedHosts:
+    async def stranded_hosts(self) -> StrandedHosts:
         ledger = self.crawl_state()
         hosts = ledger.list_stranded_hosts()
-        return UnqueuedHosts(len(hosts), tuple(hosts[:MOST_EXAMPLES]), ledger.repaired)
+        return StrandedHosts(len(hosts), tuple(hosts[:MOST_EXAMPLES]), ledger.repaired)
 
     async def list_agents(self) -> list[ListedAgent]:
         ledger, now = self.crawl_state(), self._now()
@@ -231,7 +232,7 @@ class MemoryCoordinator:
         ledger = self.crawl_state()
         if seeds:
             ledger.mark_started()
-        return OfferResult.total([ledger.offer_links(offer, bounds, self._now()) for offer in offers])
+        return OfferResult.sum_results([ledger.offer_links(offer, bounds, self._now()) for offer in offers])
 
     # -- hosts
 
@@ -246,7 +247,7 @@ class MemoryCoordinator:
             turns = ledger.leasable_hosts(name.agent, now, soon)
         return [ledger.lease_host(name, host, urls, now) for host in turns[:hosts]]
 
-    async def request_hosts(self, name: AgentId, hosts: Sequence[Host]) -> None:
+    async def request_hosts_for_polls(self, name: AgentId, hosts: Sequence[Host]) -> None:
         ledger = self._state_for_active(name)
         for host in hosts:
             ledger.request_host(name.agent, host, self._now())
@@ -260,9 +261,9 @@ class MemoryCoordinator:
             for each in held
         ]
 
-    async def save_host_payloads(self, name: AgentId, luggage: Mapping[LeaseId, HostPayload]) -> None:
+    async def save_host_payloads(self, name: AgentId, host_payload: Mapping[LeaseId, HostPayload]) -> None:
         ledger = self._state_for_active(name)
-        for held, payload in luggage.items():
+        for held, payload in host_payload.items():
             if ledger.holds(name, held):
                 ledger.store_payload(held.host, payload, self._now())
 
@@ -306,17 +307,17 @@ class MemoryCoordinator:
     async def ack(self, name: AgentId, told: AckBatch) -> list[Sequence[int]]:
         return self._state_for_active(name).ack(name, told)
 
-    async def retry_failed(self, name: AgentId, taken: RetryBatch) -> int:
-        return self._state_for_active(name).retry_failed(name, taken, self._now())
+    async def requeue_failed(self, name: AgentId, taken: RetryBatch) -> int:
+        return self._state_for_active(name).requeue_failed(name, taken, self._now())
 
     async def reserve_pages(self, name: AgentId, ask: ReservationRequest) -> int:
         return self._state_for_active(name).reserve_pages(name, ask, self._now())
 
-    async def count_acked_pages(self) -> PageCount:
-        return self.crawl_state().count_acked_pages(self._now())
+    async def acked_page_count(self) -> PageCount:
+        return self.crawl_state().acked_page_count(self._now())
 
-    async def quarantine(self, name: AgentId, damaged: Mapping[LeaseId, Sequence[DamagedField]]) -> int:
-        return self._state_for_active(name).quarantine(name, damaged)
+    async def quarantine_damaged_values(self, name: AgentId, damaged: Mapping[LeaseId, Sequence[DamagedField]]) -> int:
+        return self._state_for_active(name).quarantine_damaged_values(name, damaged)
 
     async def last_acked_batch(self, name: AgentId) -> int:
         ledger = self.crawl_state()
@@ -370,24 +371,24 @@ class MemoryRebuilder(MemoryCoordinator):
     def crawl_state(self) -> HiddenMemoryCrawl:
         ledger = self._server.hidden.get(self._crawl)
         if not isinstance(ledger, HiddenMemoryCrawl):
-            raise errors.crawl_lost_error(self._crawl)
+            raise error_messages.crawl_lost_error(self._crawl)
         ledger.detect_server_restart(self._server.run, self._now())
         return ledger
 
-    async def clear_stale_copy(self, key_seed: int, since: Sequence[HeartbeatId]) -> bool:
+    async def clear_outdated_crawl(self, key_seed: int, since: Sequence[HeartbeatId]) -> bool:
         crawl = self._server.crawls.get(self._crawl)
         if crawl is None or crawl.spec.key_seed != key_seed or all(map(crawl.knows_heartbeat, since)):
             return False
         crawl.detect_server_restart(self._server.run, self._now())
         if awake := crawl.recently_active_agents(self._now()):
-            raise errors.agents_active_error(self._crawl, awake)
+            raise error_messages.agents_active_error(self._crawl, awake)
         del self._server.crawls[self._crawl]
         return True
 
     async def begin_hidden(self, charter: CrawlSpec) -> CrawlSpec:
         crawl = self._server.crawls.get(self._crawl)
         if crawl is not None and crawl.seen:
-            raise errors.crawl_not_empty_error(self._crawl)
+            raise error_messages.crawl_not_empty_error(self._crawl)
         self._server.crawls.pop(self._crawl, None)
         fresh = HiddenMemoryCrawl(charter, self._server.run, self._now())
         return self._server.hidden.setdefault(self._crawl, fresh).spec
@@ -404,12 +405,12 @@ class MemoryRebuilder(MemoryCoordinator):
     async def mark_agent_restored(self, name: AgentId, told: int) -> None:
         self.crawl_state().mark_agent_restored(name, told)
 
-    async def restore_host_payloads(self, luggage: Mapping[Host, HostPayload]) -> None:
-        for host, payload in luggage.items():
+    async def restore_host_payloads(self, host_payload: Mapping[Host, HostPayload]) -> None:
+        for host, payload in host_payload.items():
             self.crawl_state().store_payload(host, payload, self._now())
 
     async def publish_crawl(self, lease: float, delay: float, age: float = 0.0) -> None:
         if self._crawl in self._server.crawls:
-            raise errors.crawl_not_empty_error(self._crawl)
+            raise error_messages.crawl_not_empty_error(self._crawl)
         self.crawl_state().set_published(self._now(), lease, delay, age)
         self._server.crawls[self._crawl] = self._server.hidden.pop(self._crawl)

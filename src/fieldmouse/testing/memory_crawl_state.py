@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 
@@ -64,20 +64,15 @@ class HostRecord:
 
     def current_payload(self, now: float) -> HostPayload:
         """State for the agent that takes it now."""
-        left = self.robots_txt_until - now
-        return HostPayload(
-            state=self.payload.state,
-            rest=max(0.0, self.not_before - now),
-            delay=self.payload.delay,
-            policy_data=self.payload.policy_data,
-            robots_txt=self.payload.robots_txt if left > 0 else b"",
-            robots_txt_seconds=max(0.0, left),
-        )
+        left = max(0.0, self.robots_txt_until - now)
+        robots_txt = self.payload.robots_txt if left else b""
+        rest = max(0.0, self.not_before - now)
+        return replace(self.payload, rest=rest, robots_txt=robots_txt, robots_txt_seconds=left)
 
-    def store_payload(self, luggage: HostPayload, now: float) -> None:
-        self.payload = luggage
-        self.not_before = max(self.not_before, now + luggage.rest)
-        self.robots_txt_until = now + luggage.robots_txt_seconds
+    def store_payload(self, host_payload: HostPayload, now: float) -> None:
+        self.payload = host_payload
+        self.not_before = max(self.not_before, now + host_payload.rest)
+        self.robots_txt_until = now + host_payload.robots_txt_seconds
 
     def enqueue(self, rows: Sequence[Row], now: float, *, first: bool = False) -> None:
         """Let URLs wait, behind all others or before them."""
@@ -96,14 +91,14 @@ class HostRecord:
 
     def drop_field(self, field: str) -> bool:
         """Drop a damaged value; returns whether there was one."""
-        luggage = self.payload
+        host_payload = self.payload
         dropped = {
-            "st": replace(luggage, state=b""),
-            "le": replace(luggage, policy_data=b""),
-            "rt": replace(luggage, robots_txt=b""),
+            "st": replace(host_payload, state=b""),
+            "le": replace(host_payload, policy_data=b""),
+            "rt": replace(host_payload, robots_txt=b""),
         }
-        self.payload = dropped.get(field, luggage)
-        return self.payload != luggage
+        self.payload = dropped.get(field, host_payload)
+        return self.payload != host_payload
 
 
 @dataclass(slots=True)
@@ -131,13 +126,13 @@ class AgentRecord:
     def request_drain(self) -> None:
         self.draining = True
 
+    def deactivate(self) -> None:
+        self.active, self.reserved_pages = False, 0
+
     def take_drain_request(self) -> bool:
         """Whether it should drain; notes that it was told."""
         self.knows_to_drain = self.draining
         return self.draining
-
-    def deactivate(self) -> None:
-        self.active, self.reserved_pages = False, 0
 
 
 @dataclass(slots=True)
@@ -244,12 +239,9 @@ class MemoryCrawl:
     def set_stop_reason(self, why: str) -> None:
         self.stop_reason = why
 
-    def add_scope_pages(self, urls: Iterable[Url]) -> None:
-        self.scope.update(dict.fromkeys(urls))
-
     # -- agents
 
-    def is_active(self, name: AgentId) -> bool:
+    def was_never_fenced(self, name: AgentId) -> bool:
         """Whether calls of this start count: it joined and was never fenced, though its lease may be over."""
         record = self.agents.get(name.agent)
         return record is not None and record.active and record.incarnation == name.incarnation
@@ -291,9 +283,7 @@ class MemoryCrawl:
                 self.release_host(host, now, not_before=deadline + record.payload.delay)
             elif moves and record.place == name.agent:
                 record.place = ""
-        for epoch, lease in list(self.leases.items()):
-            if lease.agent_id == name:
-                self.return_urls(epoch, list(lease.owed.items()), now)
+        self._return_all_urls(lambda agent: agent == name, now)
 
     def fence_overdue(self, now: float, but: str = "") -> None:
         """Fence all agents whose last heartbeat is older than their lease."""
@@ -345,8 +335,8 @@ class MemoryCrawl:
             host
             for host, record in self.hosts.items()
             if (record.is_available and record.place not in ("", *self.members))
-            or (record.holder is not None and not self.is_active(record.holder))
-            or any(lease.host == host and not self.is_active(lease.agent_id) for lease in self.leases.values())
+            or (record.holder is not None and not self.was_never_fenced(record.holder))
+            or any(lease.host == host and not self.was_never_fenced(lease.agent_id) for lease in self.leases.values())
         ]
 
     def repair_stranded_hosts(self, now: float) -> int:
@@ -354,14 +344,11 @@ class MemoryCrawl:
         hosts = self.list_stranded_hosts()
         for host in hosts:
             record = self.hosts[host]
-            if record.holder is not None and not self.is_active(record.holder):
-                self.release_host(
-                    host, now, not_before=self.fenced_until.get(record.holder, now) + record.payload.delay
-                )
+            if record.holder is not None and not self.was_never_fenced(record.holder):
+                fenced_until = self.fenced_until.get(record.holder, now)
+                self.release_host(host, now, not_before=fenced_until + record.payload.delay)
             record.place = ""
-        for epoch, lease in list(self.leases.items()):
-            if not self.is_active(lease.agent_id):
-                self.return_urls(epoch, list(lease.owed.items()), now)
+        self._return_all_urls(lambda agent: not self.was_never_fenced(agent), now)
         self.repaired += len(hosts)
         return len(hosts)
 
@@ -451,6 +438,12 @@ class MemoryCrawl:
         owed = self.settle_keys(epoch, dict(rows))
         self._enqueue_rows(record, [row for row in dict(rows).items() if row[0] in owed], now, first=True)
 
+    def _return_all_urls(self, is_meant: Callable[[AgentId], bool], now: float) -> None:
+        """Let all URLs wait again that the meant agents owe."""
+        for epoch, lease in list(self.leases.items()):
+            if is_meant(lease.agent_id):
+                self.return_urls(epoch, list(lease.owed.items()), now)
+
     def give_back(self, given: ReleasedHost, now: float) -> None:
         """Release a host on behalf of its holder, with the URLs that were not visited."""
         host, record = given.lease.host, self.hosts[given.lease.host]
@@ -461,10 +454,10 @@ class MemoryCrawl:
             record.excluded_agents = {agent: now + seconds for agent, seconds in given.excluded_agents.items()}
         self.release_host(host, now, given.next_agent)
 
-    def store_payload(self, host: Host, luggage: HostPayload, now: float) -> None:
+    def store_payload(self, host: Host, host_payload: HostPayload, now: float) -> None:
         """Store the state of a host, as its holder reports it."""
-        self.hosts[host].store_payload(luggage, now)
-        self.record_delay(luggage.delay)
+        self.hosts[host].store_payload(host_payload, now)
+        self.record_delay(host_payload.delay)
 
     def record_delay(self, delay: float) -> None:
         self.longest_delay = max(self.longest_delay, min(delay, MOST_CALM_DELAY))
@@ -479,7 +472,7 @@ class MemoryCrawl:
         record = self.addresses.setdefault(ask.address, AddressRecord())
         holder = record.holder
         if holder is not None and holder != name:
-            if self.is_active(holder):
+            if self.was_never_fenced(holder):
                 return AddressReply(False, max(record.delay, ADDRESS_RETRY_SECONDS), holder.agent)
             # until then its holder may have sent requests
             self.release_address(holder, ask.address, self.fenced_until.get(holder, now) + record.delay)
@@ -528,7 +521,7 @@ class MemoryCrawl:
                 self.kept_batches.setdefault(name.agent, []).append(kept)
         return strays
 
-    def quarantine(self, name: AgentId, damaged: Mapping[LeaseId, Sequence[DamagedField]]) -> int:
+    def quarantine_damaged_values(self, name: AgentId, damaged: Mapping[LeaseId, Sequence[DamagedField]]) -> int:
         """Set unreadable values aside and settle URLs whose rows are among them; returns their number."""
         urls = 0
         for held, values in damaged.items():
@@ -545,21 +538,21 @@ class MemoryCrawl:
 
     def reserve_pages(self, name: AgentId, ask: ReservationRequest, now: float) -> int:
         living = {agent: record for agent, record in self.agents.items() if record.active}
-        own, counted = living.pop(name.agent), self.count_acked_pages(now)
+        own, counted = living.pop(name.agent), self.acked_page_count(now)
         others = sum(record.reserved_pages for record in living.values())
         own.reserved_pages = compute_reservation(
             ask, booked=counted.acked, others=others, agents=1 + len(living), calm=counted.calm
         )
         return own.reserved_pages
 
-    def count_acked_pages(self, now: float) -> PageCount:
+    def acked_page_count(self, now: float) -> PageCount:
         return PageCount(self.kinds.get(PAGE_KIND, 0), now < self.calm_until)
 
     def _count_kinds(self, kinds: Iterable[str], sign: int = 1) -> None:
         for kind in filter(None, kinds):
             self.kinds[kind] = self.kinds.get(kind, 0) + sign
 
-    def retry_failed(self, name: AgentId, taken: RetryBatch, now: float) -> int:
+    def requeue_failed(self, name: AgentId, taken: RetryBatch, now: float) -> int:
         """Let the rows wait again, no longer settled, unless this part was received before."""
         if taken.number <= self.last_retry.get(name.agent, 0):
             return 0

@@ -7,7 +7,7 @@ import msgspec
 from fieldmouse.types.reason import OutcomeReason
 
 
-class UnreachedNote(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
+class AgentConnectFailure(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
     """An agent of a cluster that could not reach a host: other agents try before that counts."""
 
     agent: str
@@ -32,6 +32,6 @@ class HostState(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True
     )  # set when all its URLs are answered without a request (abandoned, full)
     detail: str = ""  # of the verdict, shown to people
     put_off: int = 0  # consecutive delays caused by our own trouble; not counted as failures
-    unreached: tuple[UnreachedNote, ...] = ()  # recent failures of agents of a cluster
+    unreached: tuple[AgentConnectFailure, ...] = ()  # recent failures of agents of a cluster
     asked: str = ""  # the server's request to wait, for example "status 429, Retry-After: 120"
     asked_beyond: float = 0.0  # seconds it asked for beyond `ready_at`; negative if it asked for less

@@ -156,7 +156,7 @@ class OutcomeRow(msgspec.Struct, frozen=True, array_like=True, omit_defaults=Tru
     unlisted: bool = False  # unchanged, but its headers now ask not to be indexed
 
     @property
-    def withdrawn_changes(self) -> int:
+    def withdrawn_change_count(self) -> int:
         """Number of changes reported before that turned out to be noise."""
         return len(self.withdrawn_at)
 
@@ -196,7 +196,7 @@ def outcome_row(link: Request, kind: OutcomeKind, at: float, **columns: Any) -> 
     )
 
 
-class IndexResult(msgspec.Struct, frozen=True, array_like=True):
+class WorkerResult(msgspec.Struct, frozen=True, array_like=True):
     """The indexer's result for one stored response."""
 
     number: int  # of the ticket

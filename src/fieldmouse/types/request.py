@@ -23,7 +23,7 @@ class RequestKind(Enum):
     ROBOTS_TXT = "robots.txt"
 
 
-class EnteredBy(Enum):
+class FrontierEntryOrigin(Enum):
     """How a URL entered the frontier, which decides where its outcome is counted."""
 
     DISCOVERED = 0  # through the sieve: seen for the first time
@@ -46,7 +46,7 @@ class Request(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
     last_modified: str = ""
     trail: tuple[str, ...] = ()  # URLs whose redirects led here, the first one first
     drops: int = 0  # fetches discarded because the buffer was full or the page waited too long in it
-    door: EnteredBy = EnteredBy.DISCOVERED
+    door: FrontierEntryOrigin = FrontierEntryOrigin.DISCOVERED
     was: str = ""  # polled: kind of the URL's latest outcome
     digest: str = ""  # of the stored copy, to detect changes
     simhash: int = 0
@@ -62,17 +62,17 @@ class Request(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
         return self.depth == 0 and self.kind in (RequestKind.SEED, RequestKind.REDIRECT)
 
     @property
-    def may_be_stored(self) -> bool:
+    def may_have_stored_copy(self) -> bool:
         """Whether it may have been stored before: its page replaces the older copy."""
-        return self.door is not EnteredBy.DISCOVERED
+        return self.door is not FrontierEntryOrigin.DISCOVERED
 
 
-class QueuedRequest(msgspec.Struct, frozen=True, array_like=True):
+class NumberedRequest(msgspec.Struct, frozen=True, array_like=True):
     number: int  # the frontier's, for a link that is online
     link: Request
 
     @property
-    def origin(self) -> EnteredBy:
+    def entered_by(self) -> FrontierEntryOrigin:
         return self.link.door
 
 
@@ -81,5 +81,5 @@ class HostVisit(msgspec.Struct, frozen=True):
 
     host: Host
     address: str  # "" before the first DNS lookup
-    tickets: tuple[QueuedRequest, ...]
+    tickets: tuple[NumberedRequest, ...]
     state: HostState = HostState()

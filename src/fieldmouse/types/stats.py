@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from fieldmouse.formatting import format_count, format_duration, format_number, format_time
-from fieldmouse.types.reason import StoppedBy
+from fieldmouse.types.reason import OutcomeReason, StoppedBy
 
 
 class LiveStats(msgspec.Struct, frozen=True, array_like=True):
@@ -27,9 +27,9 @@ class LiveStats(msgspec.Struct, frozen=True, array_like=True):
     obsolete: int = 0  # fetches discarded in this run because they waited too long in the buffer
     allowed: int = 0  # fetch workers that may run
     level: int = 0  # pages in the buffer and with the indexer: decides the concurrency
-    dropped_links: int = 0  # results but not accepted, because of the limits on pages and sites
+    dropped_links: int = 0  # found but not accepted, because of the limits on pages and sites
     polls: int = 0  # known URLs fetched again
-    changed: int = 0  # polls that results a changed or moved page, as of the last checkpoint
+    changed: int = 0  # polls that found a changed or moved page, as of the last checkpoint
     gone: int = 0
     polling: int = 0  # polls in flight
     next_at: float = 0.0  # time of the next request, if none is in flight and all hosts rest; else 0
@@ -66,13 +66,19 @@ class RefreshSummary(msgspec.Struct, frozen=True):
     unchanged: int
     gone: int
     new: int  # URLs discovered
-    useful_ratio: float | None  # share of polls that results a change; None without polls
+    useful_ratio: float | None  # share of polls that found a change; None without polls
     budget: float | None  # polls per hour; None: limited only by politeness
     failed: int = 0  # `changed`, `unchanged`, `gone`, `failed` and `refused` add up to all polls
     refused: int = 0  # polls without a request, for example because robots.txt now excludes the URL
     reasons: dict[str, int] = {}  # of the failed and refused polls
     postponed: int = 0  # pages that a round left for the next one because their hosts rest
     resting: list[RestingHost] = []  # the hosts of these pages
+
+    @property
+    def has_no_success(self) -> bool:
+        """Whether there were polls, and all of them failed or were refused, other than by robots.txt."""
+        by_robots = self.reasons.get(OutcomeReason.ROBOTS_TXT_EXCLUDED, 0)
+        return self.polls > 0 and self.failed + self.refused == self.polls > by_robots
 
     def __str__(self) -> str:
         results = (

@@ -12,12 +12,12 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from fieldmouse.config.factories import WorkerConfig
+from fieldmouse.config.rules_from_settings import PageProcessingConfig
 from fieldmouse.errors import FieldmouseError, StorageError
 from fieldmouse.storage.checkpoint import ShardState
-from fieldmouse.types.outcome import Failed, IndexResult, Moved, Page, Unchanged
+from fieldmouse.types.outcome import Failed, Moved, Page, Unchanged, WorkerResult
 from fieldmouse.url import Url
-from fieldmouse.workers.shard import CheckedShard, ShardWriter
+from fieldmouse.workers.shard_writer import LockedShard, ShardWriter
 
 
 class InlineWorker:
@@ -31,27 +31,27 @@ class InlineWorker:
         self,
         directory: Path,
         shard: int,
-        config: WorkerConfig,
+        config: PageProcessingConfig,
         state: ShardState,
-        on_parsed: Callable[[Sequence[IndexResult]], None],
+        on_parsed: Callable[[Sequence[WorkerResult]], None],
         on_undone: Callable[[Sequence[int]], None],
         batch: int = 0,
     ):
         self._directory, self._number, self._config = directory, shard, config
         self._on_parsed = on_parsed
-        self._opened: CheckedShard | None = None
+        self._opened: LockedShard | None = None
         self._shard: ShardWriter | None = None
         self._prepared: ShardState | None = None
         self._committed = state
         self._batch = batch
-        self._answers: list[IndexResult] = []
+        self._answers: list[WorkerResult] = []
 
     async def start(self) -> None:
-        self._opened = CheckedShard(self._directory, self._number, self._config, self._committed, batch=self._batch)
+        self._opened = LockedShard(self._directory, self._number, self._config, self._committed, batch=self._batch)
 
     async def roll_back_and_accept(self) -> None:
         assert self._opened is not None, "started first"
-        self._shard, self._opened = self._opened.begin(), None
+        self._shard, self._opened = ShardWriter(self._opened), None
 
     @property
     def has_room(self) -> bool:

@@ -1,4 +1,4 @@
-"""Messages between crawler and worker, and their framing.
+"""Messages between crawler and worker, their framing, and what else both processes must agree on.
 
 A frame is four bytes of length and one msgpack message, sent over a socket pair. Frames are written in
 batches, so a page costs a fraction of a system call in either direction.
@@ -6,16 +6,19 @@ batches, so a page costs a fraction of a system call in either direction.
 
 from __future__ import annotations
 
+import signal
 import struct
 
 import msgspec
 
-from fieldmouse.config.factories import WorkerConfig
+from fieldmouse.config.rules_from_settings import PageProcessingConfig
 from fieldmouse.storage.checkpoint import ShardState
-from fieldmouse.types.outcome import Failed, IndexResult, Moved, Page, Unchanged
+from fieldmouse.types.outcome import Failed, Moved, Page, Unchanged, WorkerResult
 from fieldmouse.url import Url
 
 FRAME_LENGTH = struct.Struct("<I")
+NO_PAGE = -1  # no page in hand
+IGNORED_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class OpenShard(msgspec.Struct, frozen=True, tag="start", array_like=True):
@@ -23,7 +26,7 @@ class OpenShard(msgspec.Struct, frozen=True, tag="start", array_like=True):
 
     directory: str
     shard: int
-    config: WorkerConfig
+    config: PageProcessingConfig
     state: ShardState
     batch: int  # first batch: all shards count batches together, also those that missed a checkpoint
 
@@ -49,13 +52,13 @@ class PrepareCommit(msgspec.Struct, frozen=True, tag="prepare", array_like=True)
     """Make everything received before this durable."""
 
 
-class JournalCommitted(msgspec.Struct, frozen=True, tag="committed", array_like=True):
+class ConfirmCommit(msgspec.Struct, frozen=True, tag="committed", array_like=True):
     """The journal has everything prepared up to this batch."""
 
     batch: int
 
 
-class FinishShard(msgspec.Struct, frozen=True, tag="finish", array_like=True):
+class FinishMerges(msgspec.Struct, frozen=True, tag="finish", array_like=True):
     """The crawl ends: finish the merges of the index."""
 
 
@@ -68,15 +71,15 @@ class WorkerReady(msgspec.Struct, frozen=True, tag="ready", array_like=True):
 
 
 class ParsedPages(msgspec.Struct, frozen=True, tag="answers", array_like=True):
-    parsed: tuple[IndexResult, ...]
+    parsed: tuple[WorkerResult, ...]
 
 
-class CommitPrepared(msgspec.Struct, frozen=True, tag="prepared", array_like=True):
+class PrepareCommitReply(msgspec.Struct, frozen=True, tag="prepared", array_like=True):
     state: ShardState
     peak_rss: int  # bytes
 
 
-class WorkerFinished(msgspec.Struct, frozen=True, tag="finished", array_like=True):
+class MergesFinished(msgspec.Struct, frozen=True, tag="finished", array_like=True):
     peak_rss: int
 
 
@@ -87,8 +90,8 @@ class WorkerFailed(msgspec.Struct, frozen=True, tag="broken", array_like=True):
     hint: str
 
 
-ToWorker = OpenShard | RollBack | PageJob | AddToScope | PrepareCommit | JournalCommitted | FinishShard
-FromWorker = ShardOpened | WorkerReady | ParsedPages | CommitPrepared | WorkerFinished | WorkerFailed
+ToWorker = OpenShard | RollBack | PageJob | AddToScope | PrepareCommit | ConfirmCommit | FinishMerges
+FromWorker = ShardOpened | WorkerReady | ParsedPages | PrepareCommitReply | MergesFinished | WorkerFailed
 
 encode = msgspec.msgpack.Encoder().encode
 decode_to_worker = msgspec.msgpack.Decoder(ToWorker).decode
@@ -125,3 +128,21 @@ class FrameReader:
             at += 4 + size
         self._held = bytearray(view[at:])
         return whole
+
+
+def toggle_plugin_mark(number: int) -> int:
+    """Encode that a plug-in is processing page `number`; applied again, it decodes.
+
+    >>> toggle_plugin_mark(0), toggle_plugin_mark(5), toggle_plugin_mark(toggle_plugin_mark(5))
+    (-2, -7, 5)
+    """
+    return -2 - number
+
+
+def peak_rss() -> int:
+    """Peak memory of this process in bytes.
+
+    `getrusage` would be wrong: there a child starts with the peak of its parent.
+    """
+    with open("/proc/self/status", "rb") as status:
+        return next(int(line.split()[1]) << 10 for line in status if line.startswith(b"VmHWM:"))

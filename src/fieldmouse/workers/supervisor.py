@@ -30,38 +30,39 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import cast
 
-from fieldmouse.config.factories import WorkerConfig
+from fieldmouse.config.rules_from_settings import PageProcessingConfig
 from fieldmouse.errors import CrawlDirError, FieldmouseError, shell_quoted
 from fieldmouse.plugins.runner import PluginWarnings
 from fieldmouse.storage.checkpoint import ShardState
-from fieldmouse.types.outcome import Failed, IndexResult, Moved, Page, Unchanged
+from fieldmouse.types.outcome import Failed, Moved, Page, Unchanged, WorkerResult
 from fieldmouse.types.reason import OutcomeReason
 from fieldmouse.url import Url
 from fieldmouse.workers.protocol import (
     FRAME_LENGTH,
+    IGNORED_SIGNALS,
+    NO_PAGE,
     AddToScope,
-    CommitPrepared,
-    FinishShard,
+    ConfirmCommit,
+    FinishMerges,
     FrameReader,
-    JournalCommitted,
+    MergesFinished,
     OpenShard,
     PageJob,
     ParsedPages,
     PrepareCommit,
+    PrepareCommitReply,
     RollBack,
     ShardOpened,
     ToWorker,
     WorkerFailed,
-    WorkerFinished,
     WorkerReady,
     decode_from_worker,
     encode,
+    toggle_plugin_mark,
 )
 
-NO_PAGE = -1  # no page in hand
 EXIT_GRACE = 0.5  # seconds between closing the connection and being gone
 EXIT_TIMEOUT = 10.0  # seconds that a worker may take to exit by itself
-IGNORED_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _NUMBER = struct.Struct("<q")
 _ENVIRONMENT = {
     # We multiply no matrices; numpy's threads for that would spin at every start, one for each core.
@@ -72,15 +73,6 @@ _ENVIRONMENT = {
     "MALLOC_TOP_PAD_": str(1 << 20),
     "MALLOC_ARENA_MAX": "2",
 }
-
-
-def toggle_plugin_mark(number: int) -> int:
-    """Encode that a plug-in is processing page `number`; applied again, it decodes.
-
-    >>> toggle_plugin_mark(0), toggle_plugin_mark(5), toggle_plugin_mark(toggle_plugin_mark(5))
-    (-2, -7, 5)
-    """
-    return -2 - number
 
 
 class WorkerProcess:
@@ -141,15 +133,6 @@ class WorkerProcess:
         self._child.kill()
 
 
-def peak_rss() -> int:
-    """Peak memory of this process in bytes.
-
-    `getrusage` would be wrong: there a child starts with the peak of its parent.
-    """
-    with open("/proc/self/status", "rb") as status:
-        return next(int(line.split()[1]) << 10 for line in status if line.startswith(b"VmHWM:"))
-
-
 StorableOutcome = Page | Unchanged | Moved | Failed
 
 
@@ -175,7 +158,7 @@ class PagesInWorker:
         self._unparsed[number] = (outcome.link.url, size)
         self.unparsed_bytes += size
 
-    def add_parsed(self, parsed: Sequence[IndexResult]) -> None:
+    def add_parsed(self, parsed: Sequence[WorkerResult]) -> None:
         """Record the worker's results; those for pages without a ticket come in the order of sending."""
         for result in parsed:
             if not result.number:
@@ -232,7 +215,7 @@ class WorkerDeaths:
         self._plugin_total = 0
         self._failed_starts = self._fruitless = 0
 
-    def should_give_up(self, url: str) -> bool:
+    def should_give_up_page(self, url: str) -> bool:
         """Whether this page has killed enough workers to be given up."""
         return bool(self._page_deaths) and self._page_deaths[url] >= MAX_KILLS
 
@@ -242,7 +225,7 @@ class WorkerDeaths:
             return True
         return bool(self._plugin_deaths) and self._plugin_deaths[url] >= MAX_KILLS // MAX_DEATHS
 
-    def record_start(self) -> None:
+    def reset_failed_starts(self) -> None:
         self._failed_starts = 0
 
     def record_commit(self) -> None:
@@ -300,9 +283,9 @@ class WorkerConnection(asyncio.Protocol):
         self,
         directory: Path,
         shard: int,
-        config: WorkerConfig,
+        config: PageProcessingConfig,
         state: ShardState,
-        on_parsed: Callable[[Sequence[IndexResult]], None],
+        on_parsed: Callable[[Sequence[WorkerResult]], None],
         on_undone: Callable[[Sequence[int]], None],
         batch: int = 0,
     ):
@@ -340,14 +323,14 @@ class WorkerConnection(asyncio.Protocol):
 
     async def roll_back_and_accept(self) -> None:
         """Restore the shard to its committed state, and accept pages."""
-        while self._is_usable:
+        while self._may_restart:
             if self._transport is None:
                 await self._start_process()
                 continue
             if await self._send_and_wait(RollBack()):
                 # Set here and not when the reply arrives: a worker that dies in between was never at work.
                 self._begun = True
-                self._deaths.record_start()
+                self._deaths.reset_failed_starts()
                 self._queue_message(AddToScope(tuple(self._added_to_scope), self._scope_is_open))
                 undelivered, self._undelivered = self._undelivered, []
                 for page in undelivered:
@@ -358,7 +341,7 @@ class WorkerConnection(asyncio.Protocol):
             raise self.error
 
     async def _start_process(self) -> None:
-        while self._is_usable:
+        while self._may_restart:
             self._worker, ours = WorkerProcess.start()
             self._frames = FrameReader()
             self._out.clear()
@@ -369,7 +352,7 @@ class WorkerConnection(asyncio.Protocol):
             self.error = self.error or self._deaths.record_failed_start()
 
     @property
-    def _is_usable(self) -> bool:
+    def _may_restart(self) -> bool:
         return self.error is None and not self._closing
 
     async def _send_and_wait(self, message: ToWorker) -> bool:
@@ -432,7 +415,7 @@ class WorkerConnection(asyncio.Protocol):
         )
 
     def send(self, number: int, outcome: StorableOutcome) -> None:
-        if self._deaths.should_give_up(outcome.link.url):
+        if self._deaths.should_give_up_page(outcome.link.url):
             at = outcome.at if isinstance(outcome, Failed) else outcome.response.ended_at
             outcome = Failed(outcome.link, OutcomeReason.CRASHED, at, "the page killed its worker twice")
         if self._begun:
@@ -473,7 +456,7 @@ class WorkerConnection(asyncio.Protocol):
                         if page.complaint:
                             self._plugin_warnings.warn(page.complaint)
                     self._on_parsed(parsed)
-                case CommitPrepared(state, peak):
+                case PrepareCommitReply(state, peak):
                     self._peak = peak
                     self._prepared = state
                     if self._preparing is not None:
@@ -481,7 +464,7 @@ class WorkerConnection(asyncio.Protocol):
                         self._preparing = None
                 case ShardOpened() | WorkerReady():
                     _resolve(self._reply)
-                case WorkerFinished(peak):
+                case MergesFinished(peak):
                     self._peak = peak
                     _resolve(self._finished)
                 case WorkerFailed(words, hint):
@@ -512,15 +495,15 @@ class WorkerConnection(asyncio.Protocol):
             self.committed_state, self._prepared = self._prepared, None
             if self._holdings.mark_committed(self.committed_state.batch):
                 self._deaths.record_commit()
-            self._queue_message(JournalCommitted(self.committed_state.batch))
-        if self._transport is None and self._is_usable and self._starting is None:
+            self._queue_message(ConfirmCommit(self.committed_state.batch))
+        if self._transport is None and self._may_restart and self._starting is None:
             self._restart()
 
     async def finish_merges(self) -> None:
         if not self._begun:
             return
         self._finished = asyncio.get_running_loop().create_future()
-        self._queue_message(FinishShard())
+        self._queue_message(FinishMerges())
         await self._finished
         if self.error is not None:
             raise self.error

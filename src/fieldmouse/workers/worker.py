@@ -21,28 +21,31 @@ from pathlib import Path
 
 from fieldmouse.errors import FieldmouseError
 from fieldmouse.plugins.runner import SIGNAL_INTERVAL, SIGNALS_BEFORE_STUCK, CallObserver
-from fieldmouse.types.outcome import IndexResult
+from fieldmouse.types.outcome import WorkerResult
 from fieldmouse.workers.protocol import (
+    IGNORED_SIGNALS,
+    NO_PAGE,
     AddToScope,
-    CommitPrepared,
-    FinishShard,
+    ConfirmCommit,
+    FinishMerges,
     FrameReader,
     FromWorker,
-    JournalCommitted,
+    MergesFinished,
     OpenShard,
     PageJob,
     ParsedPages,
     PrepareCommit,
+    PrepareCommitReply,
     ShardOpened,
     ToWorker,
     WorkerFailed,
-    WorkerFinished,
     WorkerReady,
     decode_to_worker,
     encode_frame,
+    peak_rss,
+    toggle_plugin_mark,
 )
-from fieldmouse.workers.shard import CheckedShard, ShardWriter
-from fieldmouse.workers.supervisor import IGNORED_SIGNALS, NO_PAGE, peak_rss, toggle_plugin_mark
+from fieldmouse.workers.shard_writer import LockedShard, ShardWriter
 
 PAGE_CPU_SECONDS = 20.0  # seconds of CPU for one page; then the kernel kills the worker, and the page is blamed
 MAX_MEMORY = 2 << 30  # bytes of private memory; mapped files do not count
@@ -55,8 +58,8 @@ class Worker(CallObserver):
     def __init__(self, agent: socket.socket, in_hand: mmap.mmap):
         self._agent, self._in_hand = agent, in_hand
         self._frames = FrameReader()
-        self._answers: list[IndexResult] = []
-        self._opened: CheckedShard | None = None
+        self._answers: list[WorkerResult] = []
+        self._opened: LockedShard | None = None
         self._shard: ShardWriter | None = None
         self._number = NO_PAGE  # number of the current page
         # seconds of CPU: for a plug-in, and left for ourselves afterwards
@@ -88,26 +91,26 @@ class Worker(CallObserver):
             case PrepareCommit():
                 signal.setitimer(signal.ITIMER_PROF, 0)
                 self._send_answers()
-                self._send(CommitPrepared(shard.prepare_commit(), peak_rss()))
-            case JournalCommitted(batch):
+                self._send(PrepareCommitReply(shard.prepare_commit(), peak_rss()))
+            case ConfirmCommit(batch):
                 signal.setitimer(signal.ITIMER_PROF, 0)
                 shard.mark_committed(batch)
-            case FinishShard():
+            case FinishMerges():
                 signal.setitimer(signal.ITIMER_PROF, 0)
                 self._send_answers()
                 shard.finish_merges()
-                self._send(WorkerFinished(peak_rss()))
+                self._send(MergesFinished(peak_rss()))
 
     def _handle_opening(self, message: ToWorker) -> None:
         if isinstance(message, OpenShard):
             config = message.config
             self._plugin_seconds = config.plugins.patience + SIGNAL_INTERVAL * (SIGNALS_BEFORE_STUCK + 1)
             directory = Path(message.directory)
-            self._opened = CheckedShard(directory, message.shard, config, message.state, self, message.batch)
+            self._opened = LockedShard(directory, message.shard, config, message.state, self, message.batch)
             self._send(ShardOpened())
         else:
             assert self._opened is not None, "`Begin` comes after `Start`"
-            self._shard = self._opened.begin()
+            self._shard = ShardWriter(self._opened)
             gc.freeze()
             self._send(WorkerReady())
 

@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
 from threading import Thread, Timer
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import click
 
@@ -33,8 +33,32 @@ plots_option = click.option(
     metavar="DIR",
     help="Write each figure to DIR as .svg and .png.",
 )
+model_file_argument = click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
 
-seed_option = click.option("--seed", type=int, default=1, show_default=True, help="Seed of the random numbers.")
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def default_option(name: str, default: float, help: str, metavar: str | None = None) -> Callable[[F], F]:
+    """Return an option that takes a number of the type of its default."""
+    return click.option(name, type=type(default), default=default, show_default=True, metavar=metavar, help=help)
+
+
+def choice_option(name: str, values: Sequence[str], help: str, default: str | None = None) -> Callable[[F], F]:
+    """Return an option that takes one of these values."""
+    return click.option(name, type=click.Choice(values), default=default, show_default=bool(default), help=help)
+
+
+def file_option(name: str, help: str, default: str | None = None) -> Callable[[F], F]:
+    """Return an option that takes the path of a file to write."""
+    path = click.Path(path_type=Path, dir_okay=False)
+    return click.option(name, type=path, metavar="FILE", default=default, show_default=bool(default), help=help)
+
+
+def events_option(default: int, help: str) -> Callable[[F], F]:
+    return click.option("--events", type=click.IntRange(1000, 10**9), default=default, show_default=True, help=help)
+
+
+seed_option = default_option("--seed", 1, "Seed of the random numbers.")
 
 _PATIENCE = 2.0  # seconds: a kernel compiled earlier is usually loaded by then
 

@@ -13,7 +13,7 @@ COMMANDS: Commands = {
 }
 
 
-@click.group(cls=LazyGroup, sections={"Commands": COMMANDS})
+@click.group(cls=LazyGroup, sections={"Commands": COMMANDS}, short_help="Solve, optimise and fit models of a crawler.")
 def command() -> None:
     """Solve, optimise and fit models of fetch workers that fill the buffer of an indexer.
 

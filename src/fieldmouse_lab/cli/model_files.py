@@ -12,9 +12,9 @@ import msgspec
 
 from fieldmouse.cli import console
 from fieldmouse.errors import UsageError
-from fieldmouse.policy.thresholds import Thresholds
-from fieldmouse.queueing.model.model import Cost, Measures, Model, cost_of
-from fieldmouse.queueing.model.model_file import ModelFile, read_model
+from fieldmouse.policy.concurrency_thresholds import Thresholds
+from fieldmouse.queueing.model.model import CostWeights, Measures, Model, cost_of
+from fieldmouse.queueing.model.model_file import ModelFileContent, read_model
 from fieldmouse.queueing.simulate import SimulatedMeasures
 from fieldmouse_lab.cli.bench import print_table
 
@@ -31,7 +31,7 @@ MEASURES = {
 }
 
 
-def read_model_file(source: Path) -> ModelFile:
+def read_model_file(source: Path) -> ModelFileContent:
     """Read the model from a file, or from stdin for `-`."""
     try:
         written = sys.stdin.buffer.read() if str(source) == "-" else source.read_bytes()
@@ -46,7 +46,7 @@ def read_model_file(source: Path) -> ModelFile:
     return read_model(decoded)
 
 
-def rule_of(asked: ModelFile) -> Thresholds:
+def rule_of(asked: ModelFileContent) -> Thresholds:
     """Rule of the file; a model with one mode needs none."""
     if asked.rule is not None:
         return Thresholds(*asked.rule)
@@ -63,7 +63,7 @@ def shrink_model(model: Model) -> Model:
     return dataclasses.replace(model, capacity=min(2, model.capacity))
 
 
-def measures_row(found: Measures, weights: Cost) -> dict[str, Any]:
+def measures_row(found: Measures, weights: CostWeights) -> dict[str, Any]:
     """Measures by the paper's symbols; a simulation adds 95 % intervals."""
     told: dict[str, Any] = {symbol: getattr(found, name) for symbol, (name, _) in MEASURES.items()}
     told |= {"J": cost_of(found, weights), "method": found.method}
@@ -100,7 +100,7 @@ def describe_rule(rule: Thresholds) -> str:
     return f"{', '.join(told)}, then {parts[-1]}"
 
 
-def print_measures(model: Model, rule: Thresholds, found: Measures, weights: Cost) -> None:
+def print_measures(model: Model, rule: Thresholds, found: Measures, weights: CostWeights) -> None:
     """Print the measures: value, interval, meaning."""
     modes = ", ".join(map(str, model.modes))
     console.message(f"room for {model.capacity} pages, modes {modes}; {describe_rule(rule)}; method {found.method}")

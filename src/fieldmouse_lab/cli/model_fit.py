@@ -12,13 +12,10 @@ import click
 from fieldmouse.cli import console, options, output_file
 from fieldmouse.errors import FieldmouseError, UsageError
 from fieldmouse.queueing.fit.phase_type_fit import Method
-from fieldmouse_lab.cli.bench import print_table, write_figure
+from fieldmouse_lab.cli.bench import choice_option, print_table, write_figure
 
 if TYPE_CHECKING:
     from fieldmouse.queueing.fit.goodness import FitReport
-
-
-METHODS = click.Choice(get_args(Method))
 
 
 @click.command(
@@ -40,8 +37,8 @@ Examples:
     "--gap", metavar="SECONDS", type=click.FloatRange(0), help="Count pages at most this far apart as one batch."
 )
 @click.option("--pause", metavar="SECONDS", type=click.FloatRange(0), help="Leave out intervals longer than this.")
-@click.option("--service", type=METHODS, default="auto", show_default=True, help="Method to fit service times.")
-@click.option("--lifetime", type=METHODS, default="auto", show_default=True, help="Method to fit lifetimes.")
+@choice_option("--service", get_args(Method), "Method to fit service times.", "auto")
+@choice_option("--lifetime", get_args(Method), "Method to fit lifetimes.", "auto")
 @click.option(
     "--phases", type=click.IntRange(1, 20), default=6, show_default=True, help="Most phases of a distribution."
 )
@@ -83,10 +80,10 @@ def command(
 
     import numpy as np
 
-    from fieldmouse.control.concurrency_rule import trace_from_rows
     from fieldmouse.control.governor import cost_weights
+    from fieldmouse.control.threshold_optimiser import trace_from_rows
     from fieldmouse.queueing.fit.fit import fit
-    from fieldmouse.queueing.model.model_file import ModelFile, write_model
+    from fieldmouse.queueing.model.model_file import ModelFileContent, write_model
 
     rows = room.page_trace()
     if not len(rows):
@@ -105,13 +102,13 @@ def command(
         draws=draws,
         rng=np.random.default_rng(seed),
     )
-    model = write_model(ModelFile(fitted.model, cost_weights(asked), None, "auto"))
+    model = write_model(ModelFileContent(fitted.model, cost_weights(asked), None, "auto"))
     if target and target != "-":
         output_file.write_output(Path(target), json.dumps(model, indent=1).encode() + b"\n")
     if plot:
         _draw(fitted.report, Path(plot), str(directory))
     if as_json:
-        console.print_json({"model": model, "report": fitted.report.to_row()})
+        console.print_json({"model": model, "report": fitted.report.to_dict()})
     elif target == "-":
         console.print_json(model)
     else:

@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from fieldmouse.cli import console, options
 from fieldmouse.errors import UsageError
-from fieldmouse_lab.cli.bench import interruptible, print_table
+from fieldmouse_lab.cli.bench import choice_option, events_option, interruptible, model_file_argument, print_table
 
 if TYPE_CHECKING:
-    from fieldmouse.queueing.model.model import Cost, Model
-    from fieldmouse.queueing.model.model_file import ModelFile
+    from fieldmouse.queueing.model.model import CostWeights, Model
+    from fieldmouse.queueing.model.model_file import ModelFileContent
     from fieldmouse.queueing.optimise.best_thresholds import Optimum
 
 
@@ -40,17 +40,11 @@ Examples:
   fieldmouse model optimise examples/inria.json --modes 1,4 --json
   fieldmouse model optimise examples/thresholds.json --least P_star --at-most P_loss=0.2"""
 )
-@click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
+@model_file_argument
 @options.modes_option("Consider only these numbers of fetch workers.")
-@click.option("--least", type=click.Choice(list(SYMBOLS)), help="Minimise this measure instead of the cost.")
+@choice_option("--least", list(SYMBOLS), "Minimise this measure instead of the cost.")
 @click.option("--at-most", metavar="MEASURE=X", multiple=True, help="With --least: upper bound of a measure.")
-@click.option(
-    "--events",
-    type=click.IntRange(1000, 10**9),
-    default=SEARCH_EVENTS,
-    show_default=True,
-    help="Number of events of each simulation.",
-)
+@events_option(SEARCH_EVENTS, "Number of events of each simulation.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the simulations.")
 @options.json_option
 def command(
@@ -69,7 +63,7 @@ def command(
     used instead. With --least one measure is minimised instead of the cost, within the
     bounds of --at-most, and the price of each bound is printed.
     """
-    from fieldmouse.policy.thresholds import Thresholds
+    from fieldmouse.policy.concurrency_thresholds import Thresholds
     from fieldmouse_lab.cli import model_files
 
     asked = model_files.read_model_file(file)
@@ -84,7 +78,7 @@ def command(
             'add `"cost": {"loss": 5, "obs": 10, "sojourn": 2, "robots": 20, "star": 300}`, say',
         )
 
-    def answer(model: Model, cost: Cost, length: int) -> Optimum:
+    def answer(model: Model, cost: CostWeights, length: int) -> Optimum:
         from fieldmouse.queueing.optimise.best_thresholds import optimise, optimise_by_simulation
 
         if asked.method == "simulate":
@@ -96,17 +90,10 @@ def command(
     best = answer(asked.model, asked.cost, events)
     seconds = time.perf_counter() - began
     if as_json:
-        console.print_json(
-            {
-                **model_files.measures_row(best.measures, asked.cost),
-                "robots": best.robots,
-                "limits": best.limits,
-                "J": best.J,
-                "subsets": [{"robots": one.robots, "limits": one.limits, "J": one.J} for one in best.subsets],
-                "exhaustive": best.exhaustive,
-                "seconds": seconds,
-            }
-        )
+        told = model_files.measures_row(best.measures, asked.cost)
+        told |= {"robots": best.robots, "limits": best.limits, "J": best.J}
+        told["subsets"] = [{"robots": one.robots, "limits": one.limits, "J": one.J} for one in best.subsets]
+        console.print_json({**told, "exhaustive": best.exhaustive, "seconds": seconds})
         return 0
     rule = Thresholds(best.robots, best.limits)
     model_files.print_measures(asked.model, rule, best.measures, asked.cost)
@@ -119,11 +106,11 @@ def command(
 
 
 def _within_bounds(
-    asked: ModelFile, least: str, at_most: dict[str, float], modes: list[int] | None, as_json: bool
+    asked: ModelFileContent, least: str, at_most: dict[str, float], modes: list[int] | None, as_json: bool
 ) -> int:
-    from fieldmouse.policy.thresholds import Thresholds
+    from fieldmouse.policy.concurrency_thresholds import Thresholds
     from fieldmouse.queueing.optimise import best_thresholds
-    from fieldmouse.queueing.optimise.landscape import measure_all_rules
+    from fieldmouse.queueing.optimise.evaluate_all_rules import measure_all_rules
     from fieldmouse_lab.cli import model_files
 
     began = time.perf_counter()
@@ -134,7 +121,7 @@ def _within_bounds(
     seconds = time.perf_counter() - began
     multipliers = {name: found.multipliers[SYMBOLS[name]] for name in at_most}
     if as_json:
-        told: dict[str, Any] = model_files.measures_row(found.measures, asked.cost)
+        told = model_files.measures_row(found.measures, asked.cost)
         told |= {"robots": found.robots, "limits": found.limits, "least": least, "value": found.value}
         console.print_json({**told, "floor": found.floor, "multipliers": multipliers, "seconds": seconds})
         return 0

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from fieldmouse.cli import console, options
-from fieldmouse_lab.cli.bench import interruptible, print_table
+from fieldmouse_lab.cli.bench import choice_option, events_option, interruptible, model_file_argument, print_table
 
 #: Default length of a simulation; it takes a second or less.
 SOLVE_EVENTS = 3_000_000
@@ -20,19 +20,9 @@ Examples:
   fieldmouse model solve examples/thresholds.json
   fieldmouse model solve examples/inria.json --method simulate --events 10000000 --json"""
 )
-@click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
-@click.option(
-    "--method",
-    type=click.Choice(["auto", "ordered", "banded", "simulate"]),
-    help="Use this method instead of the one in the file.",
-)
-@click.option(
-    "--events",
-    type=click.IntRange(1000, 10**9),
-    default=SOLVE_EVENTS,
-    show_default=True,
-    help="Number of events of a simulation.",
-)
+@model_file_argument
+@choice_option("--method", ["auto", "ordered", "banded", "simulate"], "Use this method instead of the one in the file.")
+@events_option(SOLVE_EVENTS, "Number of events of a simulation.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of a simulation.")
 @click.option("--levels", is_flag=True, help="Also show the share of time at each buffer level.")
 @options.json_option

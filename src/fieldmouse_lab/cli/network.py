@@ -10,7 +10,7 @@ import click
 
 from fieldmouse.cli import console, options
 from fieldmouse.errors import UsageError
-from fieldmouse_lab.cli.bench import compiling, interruptible, print_table, seed_option
+from fieldmouse_lab.cli import bench
 
 if TYPE_CHECKING:
     from fieldmouse_lab.network.play import NetworkSetting
@@ -29,42 +29,25 @@ Examples:
   fieldmouse lab network --policy hash --shock die --json
   fieldmouse lab network --hosts 10000 --agents 100"""
 )
-@click.option(
-    "--environment",
-    type=click.Choice(["small", "large"]),
-    default="small",
-    show_default=True,
-    help="Hosts of the thesis: 100, or 1,000.",
-)
+@bench.choice_option("--environment", ["small", "large"], "Hosts of the thesis: 100, or 1,000.", "small")
 @click.option("--hosts", type=int, metavar="N", help="Number of hosts instead, a multiple of 100.")
-@click.option(
-    "--policy",
-    type=click.Choice(_POLICIES),
-    default="priced",
-    show_default=True,
-    help="Policy that assigns hosts to agents.",
-)
-@click.option(
+@bench.choice_option("--policy", _POLICIES, "Policy that assigns hosts to agents.", "priced")
+@bench.choice_option(
     "--reading",
-    type=click.Choice(["literal", "calibrated"]),
-    default="literal",
-    show_default=True,
-    help="Round-trip times as printed, or calibrated to the printed figures.",
+    ["literal", "calibrated"],
+    "Round-trip times as printed, or calibrated to the printed figures.",
+    "literal",
 )
-@click.option("--sigma-tr", type=float, default=0.1, show_default=True, metavar="S", help="kalman: transition noise.")
-@click.option("--sigma-ob", type=float, default=2.0, show_default=True, metavar="S", help="kalman: observation noise.")
-@click.option("--seconds", type=float, default=150_000.0, show_default=True, help="Seconds to simulate.")
-@click.option("--agents", type=int, default=4, show_default=True, metavar="N", help="Number of agents.")
-@click.option(
-    "--shock",
-    type=click.Choice(_SHOCKS),
-    default="none",
-    show_default=True,
-    help="Agent 4 becomes slow or dies, a fifth agent joins, or round-trip times drift.",
+@bench.default_option("--sigma-tr", 0.1, "kalman: transition noise.", "S")
+@bench.default_option("--sigma-ob", 2.0, "kalman: observation noise.", "S")
+@bench.default_option("--seconds", 150_000.0, "Seconds to simulate.")
+@bench.default_option("--agents", 4, "Number of agents.", "N")
+@bench.choice_option(
+    "--shock", _SHOCKS, "Agent 4 becomes slow or dies, a fifth agent joins, or round-trip times drift.", "none"
 )
 @click.option("--transfer", type=float, default=0.0, metavar="S", help="Seconds to move a host to another agent.")
 @click.option("--delay", type=float, default=0.0, metavar="S", help="Seconds between two visits to a host.")
-@seed_option
+@bench.seed_option
 @options.json_option
 def command(as_json: bool, seed: int, **given: Any) -> int:
     """Simulate a network of agents on the thesis's web, in virtual time.
@@ -85,13 +68,13 @@ def command(as_json: bool, seed: int, **given: Any) -> int:
     with explain_missing_extra():
         _compile(setting)
         started = time.perf_counter()
-        figures = interruptible(play_network, setting, seed)
+        figures = bench.interruptible(play_network, setting, seed)
         seconds = time.perf_counter() - started
     if as_json:
         shares = {"fraction_of_limit": figures.fraction_of_limit, "seconds": round(seconds, 4)}
         console.print_json(dataclasses.asdict(figures) | shares)
         return 0
-    print_table(
+    bench.print_table(
         [
             ("visits a second", f"{figures.throughput:.3f}"),
             ("... when all hosts count alike", f"{figures.harmonic_throughput:.3f}"),
@@ -109,9 +92,9 @@ def _compile(setting: NetworkSetting) -> None:
     """Compile the simulation before it is timed; the first time takes half a minute."""
     from fieldmouse_lab.network.play import NetworkGame, web_of_seed
 
-    with compiling("simulation"):
-        game = interruptible(NetworkGame, setting, web_of_seed(setting, 0), 0)
-        interruptible(game.advance, 1.0, measuring=True)
+    with bench.compiling("simulation"):
+        game = bench.interruptible(NetworkGame, setting, web_of_seed(setting, 0), 0)
+        bench.interruptible(game.advance, 1.0, measuring=True)
 
 
 def _setting(given: dict[str, Any]) -> NetworkSetting:

@@ -9,7 +9,7 @@ import click
 
 from fieldmouse.cli import console, options
 from fieldmouse.errors import UsageError
-from fieldmouse_lab.cli.bench import interruptible, print_table, seed_option
+from fieldmouse_lab.cli.bench import choice_option, default_option, interruptible, print_table, seed_option
 
 if TYPE_CHECKING:
     from fieldmouse_lab.refresh.contest import PageSet
@@ -27,21 +27,16 @@ Examples:
   fieldmouse lab refresh --population zipf --policy uniform --budget tight --slots 4000
   fieldmouse lab refresh --policy learned --switch-every 2000 --seed 4"""
 )
-@click.option(
+@choice_option(
     "--population",
-    type=click.Choice(POPULATIONS),
-    default="test1",
-    show_default=True,
-    help="5,028 pages with a rate per domain, 1,738 with a Zipf law per site, or 5,000 with log-normal rates.",
+    POPULATIONS,
+    "5,028 pages with a rate per domain, 1,738 with a Zipf law per site, or 5,000 with log-normal rates.",
+    "test1",
 )
-@click.option("--states", type=int, default=16, show_default=True, metavar="N", help="States of an automaton.")
-@click.option("--slots", type=int, default=10_000, show_default=True, metavar="T", help="Number of slots.")
-@click.option("--policy", type=click.Choice(POLICIES), default="learned", show_default=True, help="Polling policy.")
-@click.option(
-    "--spacing",
-    type=click.Choice(["random", "even"]),
-    help="Spacing of a page's polls. [automaton: random, all others: even]",
-)
+@default_option("--states", 16, "States of an automaton.", "N")
+@default_option("--slots", 10_000, "Number of slots.", "T")
+@choice_option("--policy", POLICIES, "Polling policy.", "learned")
+@choice_option("--spacing", ["random", "even"], "Spacing of a page's polls. [automaton: random, all others: even]")
 @click.option(
     "--budget",
     default="natural",
@@ -67,7 +62,7 @@ def command(as_json: bool, **given: Any) -> int:
             said = option.replace("_", "-")
             raise UsageError(f"`--{said} {given[option]}` is too small", f"give {least} or more")
 
-    from fieldmouse.policy.packing.bin_packing import best_fit_decreasing
+    from fieldmouse.policy.site_packing.bin_packing import best_fit_decreasing
     from fieldmouse_lab.refresh import contest
     from fieldmouse_lab.refresh.slots import Spacing
 

@@ -10,7 +10,7 @@ import click
 from fieldmouse.cli import console, options
 from fieldmouse.config.settings_file import from_command_line
 from fieldmouse.errors import UsageError
-from fieldmouse_lab.cli.bench import print_table, write_figure
+from fieldmouse_lab.cli.bench import file_option, print_table, write_figure
 
 if TYPE_CHECKING:
     from fieldmouse_lab.replay import Played, Replay
@@ -34,12 +34,7 @@ Examples:
     "--set", "changes", metavar="KEY=VALUE", multiple=True, help="Parameter of the policy, for example delta=3."
 )
 @click.option("--run", "number", type=int, metavar="N", help="Run of the crawl, from 1; default: the longest.")
-@click.option(
-    "--plot",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="Draw hosts online and backlog over time, as .svg or .png.",
-)
+@file_option("--plot", "Draw hosts online and backlog over time, as .svg or .png.")
 @options.json_option
 def command(
     directory: Path,
@@ -69,8 +64,8 @@ def command(
         write_figure(plot, replay_figure(found))
     if as_json:
         console.print_json(found)
-        return 0
-    _tell(directory, found)
+    else:
+        _tell(directory, found)
     return 0
 
 

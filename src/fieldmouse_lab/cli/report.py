@@ -23,14 +23,7 @@ Examples:
   fieldmouse lab report --from urn.json"""
 )
 @click.argument("names", metavar="[NAME...]", nargs=-1)
-@click.option(
-    "--to",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    default="lab-report.html",
-    show_default=True,
-    help="HTML file to write.",
-)
+@bench.file_option("--to", "HTML file to write.", "lab-report.html")
 @click.option(
     "--from",
     "kept",

@@ -27,12 +27,7 @@ Examples:
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
 @bench.jobs_option
 @bench.plots_option
-@click.option(
-    "--keep",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="Save all findings for `fieldmouse lab report --from FILE`.",
-)
+@bench.file_option("--keep", "Save all findings for `fieldmouse lab report --from FILE`.")
 @options.json_option
 def command(names: tuple[str, ...], jobs: int, plots: Path | None, keep: Path | None, as_json: bool) -> int:
     """Run experiments by NAME: an id, a group, or `all`.

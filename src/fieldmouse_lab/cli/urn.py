@@ -27,25 +27,12 @@ SOURCE_NAMES = ("uniform", "exponential", "normal", "poisson", "power", "empiric
 
 
 def source_options(command: F) -> F:
-    """Add the options for the number of hosts and their probabilities."""
+    """Add the options for the hosts, their probabilities and the capacity."""
     for option in reversed(
         [
-            click.option(
-                "--source",
-                type=click.Choice(SOURCE_NAMES),
-                default="power",
-                show_default=True,
-                help="Distribution of the hosts.",
-            ),
-            click.option("--hosts", type=int, default=100_000, show_default=True, metavar="C", help="Number of hosts."),
-            click.option(
-                "--gamma",
-                type=float,
-                default=0.9,
-                show_default=True,
-                metavar="G",
-                help="power: host i has a probability proportional to i^-G.",
-            ),
+            bench.choice_option("--source", SOURCE_NAMES, "Distribution of the hosts.", "power"),
+            bench.default_option("--hosts", 100_000, "Number of hosts.", "C"),
+            bench.default_option("--gamma", 0.9, "power: host i has a probability proportional to i^-G.", "G"),
             click.option(
                 "--mean", type=float, metavar="M", help="exponential, normal, poisson: the mean. [a tenth of C]"
             ),
@@ -56,6 +43,7 @@ def source_options(command: F) -> F:
                 metavar="DIR",
                 help="empirical: the hosts of the crawl in DIR, by number of URLs.",
             ),
+            bench.default_option("--capacity", 1000, "URLs that fit online.", "K"),
         ]
     ):
         command = option(command)
@@ -107,8 +95,7 @@ Examples:
   fieldmouse lab urn --source empirical --crawl atlas --capacity 50 --set draws=8"""
 )
 @source_options
-@click.option("--capacity", type=int, default=1000, show_default=True, metavar="K", help="URLs that fit online.")
-@click.option("--steps", type=int, default=200_000, show_default=True, metavar="T", help="Number of steps.")
+@bench.default_option("--steps", 200_000, "Number of steps.", "T")
 @click.option(
     "--strategy",
     "name",
@@ -118,19 +105,13 @@ Examples:
     help="none, alg1 to alg12, alg12-adapted, or any policy of the crawler.",
 )
 @click.option("--delta", type=int, metavar="N", help="alg11, alg12: URLs online above which a host is an elephant. [5]")
-@click.option(
-    "--trigger",
-    type=click.Choice(["exceeds", "reaches"]),
-    help="alg11, alg12: whether an elephant exceeds delta or reaches it. [exceeds]",
+@bench.choice_option(
+    "--trigger", ["exceeds", "reaches"], "alg11, alg12: whether an elephant exceeds delta or reaches it. [exceeds]"
 )
 @click.option(
     "--stop-search", type=click.IntRange(0), metavar="T", help="alg11, alg12: find no new elephants after step T."
 )
-@click.option(
-    "--queues",
-    type=click.Choice(["per-host", "one"]),
-    help="alg11, alg12: offline queues. [alg11: per-host, alg12: one]",
-)
+@bench.choice_option("--queues", ["per-host", "one"], "alg11, alg12: offline queues. [alg11: per-host, alg12: one]")
 @click.option(
     "--permute-every",
     type=int,
@@ -139,11 +120,7 @@ Examples:
     help="Reassign the probabilities to the hosts at random every N steps.",
 )
 @click.option("--balls", type=int, default=0, metavar="N", help="End the source after N URLs.")
-@click.option(
-    "--initial",
-    type=click.Choice(["strategy", "neutral"]),
-    help="Placement of the first K URLs. [alg1 to alg10: neutral]",
-)
+@bench.choice_option("--initial", ["strategy", "neutral"], "Placement of the first K URLs. [alg1 to alg10: neutral]")
 @click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="Any other parameter of the strategy.")
 @bench.seed_option
 @options.json_option
@@ -192,14 +169,11 @@ def _strategy(given: Mapping[str, Any]) -> Strategy:
     known = strategy_parameters(name)
     wishes: dict[str, Any] = {}
     for option in STRATEGY_OPTIONS:
-        if given[option] is None:
-            continue
-        if option in known:
+        if given[option] is not None and option in known:
             wishes[option] = given[option]
-        else:
+        elif given[option] is not None:
             console.message(f"strategy `{name}` has no use for `--{option.replace('_', '-')}`")
-    for key, word in options.parse_set_options(given["changes"]).items():
-        wishes[key] = _value(key, word, known)
+    wishes |= {key: _value(key, word, known) for key, word in options.parse_set_options(given["changes"]).items()}
     return strategy(name, **wishes)
 
 
@@ -282,7 +256,6 @@ Examples:
   fieldmouse lab exact --source uniform --hosts 1000 --capacity 100 --json"""
 )
 @source_options
-@click.option("--capacity", type=int, default=1000, show_default=True, metavar="K", help="URLs that fit online.")
 @options.json_option
 def exact(capacity: int, as_json: bool, **given: Any) -> int:
     """Compute how many different hosts are online on average, without playing the game.

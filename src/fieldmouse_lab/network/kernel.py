@@ -6,8 +6,7 @@ import numpy as np
 from numpy.random import Generator
 
 from fieldmouse.jit import jit_without_refcounts as compiled
-from fieldmouse.policy.balance import agent_choice, baselines, kalman, priced, prior
-from fieldmouse.policy.balance import priced as sharing
+from fieldmouse.policy.balance import agent_choice, baselines, kalman, priced, trip_prior
 from fieldmouse.policy.balance.priced import MIN_TRIP, WELL_KNOWN
 from fieldmouse_lab.network.environment import KernelParameters, NetworkTables
 
@@ -24,9 +23,9 @@ cheapest, reprice = compiled(priced.cheapest_agent), compiled(priced.update_pric
 usual_after, advert_after = compiled(priced.usual_trip_after), compiled(agent_choice.advert_after)
 speed_after, pace_after = compiled(agent_choice.speed_after), compiled(agent_choice.visit_time_after)
 delegate = compiled(baselines.assign_subnet)
-surprised, worthiest = compiled(prior.update_prior), compiled(prior.best_unvisited)
-fullness, share_price = compiled(sharing.apparent_host_count), compiled(sharing.share_price)
-expected_trip, usual_of_all = compiled(prior.expected_trip), compiled(prior.mean_log_trip)
+surprised, worthiest = compiled(trip_prior.update_prior), compiled(trip_prior.best_unvisited)
+fullness, share_price = compiled(priced.apparent_host_count), compiled(priced.share_price)
+expected_trip, usual_of_all = compiled(trip_prior.expected_trip), compiled(trip_prior.mean_log_trip)
 
 
 @compiled
@@ -167,41 +166,10 @@ def choose_agent(rng: Generator, t: NetworkTables, k: KernelParameters, host: in
     usual, tried = usual_of_all(mean)
     unmet, spread = expected_trip(looker, usual, k.unmet)
     _share(t, k, many)
-    best = cheapest(
-        mean,
-        variance,
-        t.backlog,
-        t.speed,
-        t.price,
-        t.share,
-        t.alive,
-        t.places,
-        many,
-        t.drawn,
-        k.least,
-        here,
-        k.loyal,
-        k.price_weight,
-        k.short,
-    )
-    return worthiest(
-        best,
-        mean,
-        t.backlog,
-        t.speed,
-        t.price,
-        t.share,
-        t.alive,
-        t.places,
-        many,
-        t.drawn,
-        here,
-        k.loyal,
-        k.price_weight,
-        unmet,
-        spread,
-        (t.learned[host] + k.more) / max(1, tried),
-    )
+    compared = t.backlog, t.speed, t.price, t.share, t.alive, t.places, many, t.drawn
+    best = cheapest(mean, variance, *compared, k.least, here, k.loyal, k.price_weight, k.short)
+    visits = (t.learned[host] + k.more) / max(1, tried)
+    return worthiest(best, mean, *compared, here, k.loyal, k.price_weight, unmet, spread, visits)
 
 
 @compiled
@@ -261,13 +229,19 @@ def _enqueue(rng: Generator, t: NetworkTables, k: KernelParameters, host: int, a
 
 @compiled
 def _serve(rng: Generator, t: NetworkTables, k: KernelParameters, agent: int, now: float) -> None:
-    host = t.queue[agent, t.head[agent]]
-    t.head[agent] = (t.head[agent] + 1) % t.queue.shape[1]
-    t.length[agent] -= 1
+    host = _dequeue(t, agent)
     trip = _trip(rng, t, host, agent)
     t.serving[agent], t.took[agent] = host, trip
     t.process[agent] = now - t.stamp[host] + trip
     t.until[agent] = now + trip + k.overhead
+
+
+@compiled
+def _dequeue(t: NetworkTables, agent: int) -> int:
+    host = t.queue[agent, t.head[agent]]
+    t.head[agent] = (t.head[agent] + 1) % t.queue.shape[1]
+    t.length[agent] -= 1
+    return int(host)
 
 
 @compiled
@@ -297,17 +271,16 @@ def reassign_hosts(rng: Generator, t: NetworkTables, k: KernelParameters, agent:
     if t.serving[agent] >= 0:
         host = t.serving[agent]
         t.serving[agent] = -1
-        _take_over(rng, t, k, agent, host, now)
+        t.hosts[agent] -= 1
+        _assign_host(rng, t, k, host, now)
     while t.length[agent] > 0:
-        host = t.queue[agent, t.head[agent]]
-        t.head[agent] = (t.head[agent] + 1) % t.queue.shape[1]
-        t.length[agent] -= 1
-        _take_over(rng, t, k, agent, host, now)
+        host = _dequeue(t, agent)
+        t.hosts[agent] -= 1
+        _assign_host(rng, t, k, host, now)
 
 
 @compiled
-def _take_over(rng: Generator, t: NetworkTables, k: KernelParameters, agent: int, host: int, now: float) -> None:
-    t.hosts[agent] -= 1
+def _assign_host(rng: Generator, t: NetworkTables, k: KernelParameters, host: int, now: float) -> None:
     chosen = choose_agent(rng, t, k, host, -1)
     t.hosts[chosen] += 1
     _enqueue(rng, t, k, host, chosen, now)
@@ -317,9 +290,7 @@ def _take_over(rng: Generator, t: NetworkTables, k: KernelParameters, agent: int
 def assign_hosts(rng: Generator, t: NetworkTables, k: KernelParameters) -> None:
     """Assign all hosts to agents by the rule, without prior knowledge."""
     for host in range(t.trip.shape[0]):
-        chosen = choose_agent(rng, t, k, host, -1)
-        t.hosts[chosen] += 1
-        _enqueue(rng, t, k, host, chosen, 0.0)
+        _assign_host(rng, t, k, host, 0.0)
 
 
 @compiled

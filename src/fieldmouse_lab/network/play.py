@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -13,7 +13,7 @@ from numpy.random import default_rng
 from fieldmouse.policy.balance.baselines import IPMICRA_PARAMETERS, HashRing
 from fieldmouse.policy.balance.kalman import THESIS_PARAMETERS, Flags, Reals
 from fieldmouse.policy.balance.priced import SHARING, PricingParameters, SharePriceParameters
-from fieldmouse.policy.balance.prior import PRIOR_SIZE
+from fieldmouse.policy.balance.trip_prior import PRIOR_SIZE
 from fieldmouse_lab.network import environment
 from fieldmouse_lab.network.environment import BalanceRule, Ints, Measured, NetworkTables, SimulatedWeb
 from fieldmouse_lab.network.kernel import advance, assign_hosts, reassign_hosts
@@ -139,22 +139,18 @@ class NetworkGame:
         tables, measured = self.tables, self.tables.measured
         span = measured[Measured.SPAN]
         visits = np.maximum(tables.visits, 0.5)  # the cycle of an unvisited host is longer than the span
+        # Mean cost of a visit in the span: the limit is that of the system under shock.
+        service = self._web.trip * tables.slow + self._web.overhead
         mean = tables.worked[tables.alive] / np.maximum(tables.served[tables.alive], 1)
         return NetworkFigures(
             throughput=float(measured[Measured.VISITS] / span),
             harmonic_throughput=float(len(visits) / (span / visits).mean()),
-            limit=environment.throughput_limit(self._service()),
+            limit=environment.throughput_limit(np.ascontiguousarray(service[:, tables.alive])),
             fairness=float(measured[Measured.UNFAIR] / span),
             jain=float(mean.sum() ** 2 / (len(mean) * (mean**2).sum())) if mean.any() else 1.0,
             exchanges=int(measured[Measured.EXCHANGES]),
             moves_per_task=float(measured[Measured.EXCHANGES] / max(1.0, measured[Measured.VISITS])),
         )
-
-    def _service(self) -> Reals:
-        """Mean cost of a visit in the span: the limit is that of the system under shock."""
-        tables = self.tables
-        service = self._web.trip * tables.slow + self._web.overhead
-        return np.ascontiguousarray(service[:, tables.alive])
 
 
 def _work(setting: NetworkSetting) -> float:
@@ -163,27 +159,15 @@ def _work(setting: NetworkSetting) -> float:
 
 def _knobs(setting: NetworkSetting) -> environment.KernelParameters:
     thesis, pricing = setting.policy == "kalman", setting.pricing
+    same = {name: getattr(pricing, name) for name in "sticky step least short loyal others more".split()}
     return environment.KernelParameters(
         rule=int(RULES[setting.policy]),
         overhead=_work(setting),
         observation=setting.sigma_ob**2 if thesis else pricing.observation,
         transition=setting.sigma_tr**2 if thesis else pricing.transition,
-        sticky=pricing.sticky,
-        advert=pricing.advert,
-        step=pricing.step,
-        least=pricing.least,
-        short=pricing.short,
-        loyal=pricing.loyal,
+        advert=pricing.agent_status,
         price_weight=pricing.heed,
-        others=pricing.others,
         unmet=pricing.variance,
-        more=pricing.more,
-        share_most=setting.sharing.most,
-        share_even=setting.sharing.even,
-        share_slope=setting.sharing.slope,
-        share_few=setting.sharing.few,
-        share_busy=setting.sharing.busy,
-        share_fuller=setting.sharing.fuller,
         threshold=IPMICRA_PARAMETERS.threshold,
         patience=setting.complaints or (IPMICRA_PARAMETERS.complaints if setting.times == 1 else 25),
         lease=LEASE,
@@ -191,6 +175,8 @@ def _knobs(setting: NetworkSetting) -> environment.KernelParameters:
         delay=setting.delay,
         drift=1.0 if setting.shock is Shock.DRIFT else 0.0,
         memory=5000.0,
+        **same,
+        **{f"share_{name}": value for name, value in asdict(setting.sharing).items()},
     )
 
 
@@ -202,7 +188,7 @@ def _tables(setting: NetworkSetting, ground: SimulatedWeb) -> NetworkTables:
         alive[-1] = False
     believed = (THESIS_PARAMETERS.mean, THESIS_PARAMETERS.variance) if thesis else (-1.0, 1e6)
     measured = np.zeros(len(Measured))
-    measured[Measured.ADVERT_AT] = pricing.advert
+    measured[Measured.ADVERT_AT] = pricing.agent_status
     leaves = environment.LEAVES
     # Arrays that start at 0: whole numbers and reals by host, then by agent.
     zeros: dict[str, Any] = {name: np.zeros(hosts, np.int64) for name in ("learned", "at", "visits")}

@@ -16,7 +16,7 @@ from fieldmouse.clock import Clock
 from fieldmouse.cluster.coordinator import CrawlSpec
 from fieldmouse.config.settings_file import Settings, render
 from fieldmouse.crawler.builder import build_crawl
-from fieldmouse.crawler.cluster import JoinRequest
+from fieldmouse.crawler.cluster_agent import JoinRequest
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.testing import virtual_time
 from fieldmouse.testing.meadow.fetcher import MeadowFetcher
@@ -52,7 +52,7 @@ def run_virtual_trial(path: Path, land: RegionSetup, policy: str, seed: int) -> 
             written = render(settings).encode()
             home = CrawlDir.create(path / str(place), shards=1, settings=written, key_seed=4711)
             web = MeadowFetcher(meadow, clock, source=f"{AGENT_ADDRESSES}.{place}")
-            crew = build_crawl(
+            crawl_parts = build_crawl(
                 home,
                 settings,
                 clock=clock,
@@ -61,12 +61,12 @@ def run_virtual_trial(path: Path, land: RegionSetup, policy: str, seed: int) -> 
                 joining=JoinRequest(MemoryCoordinator(server), "fieldmouse", clock.now),
             )
             seeds = [Url(seed) for seed in meadow.seeds] if place == 1 else []
-            lives.append(asyncio.ensure_future(crew.crawler.crawl(seeds)))
-            crews.append(crew)
+            lives.append(asyncio.ensure_future(crawl_parts.crawler.crawl(seeds)))
+            crews.append(crawl_parts)
             webs.append(web)
         await asyncio.gather(*lives)
-        for crew in crews:
-            await crew.close()
+        for crawl_parts in crews:
+            await crawl_parts.close()
         arrivals = sorted((one for web in webs for one in web.arrivals), key=lambda arrival: arrival.t)
         hosts = server.crawls["fieldmouse"].hosts.values()
         return result_from_arrivals(meadow.plan, arrivals), [record.payload.policy_data for record in hosts]

@@ -15,7 +15,7 @@ from enum import StrEnum
 import numpy as np
 import numpy.typing as npt
 
-from fieldmouse.policy import change
+from fieldmouse.policy import change_rate
 from fieldmouse.policy.polling.interface import PollingPolicy
 
 Reals = npt.NDArray[np.float64]
@@ -84,7 +84,7 @@ def play_slots(
     quiet, busy = bursts.chances(p) if bursts else (p, p)
     is_busy = fate.random(pages) < (bursts.share if bursts else 0.0)
     policy = chosen(p)
-    belief, state = change.empty_beliefs(pages), policy.begin(pages)
+    belief, state = change_rate.empty_beliefs(pages), policy.initial_state(pages)
     plan = policy.plan(state, belief, budget)
     credit = dice.permutation((np.arange(pages) + 0.5) / pages)
     last, stale, since = np.full(pages, -1), np.zeros(pages, bool), np.zeros(pages, int)
@@ -110,7 +110,7 @@ def play_slots(
         found, gap = stale[polled], slot - last[polled]
         seen = belief[polled]
         state[polled] = policy.observe(state[polled], seen, gap, found)
-        belief[polled] = change.update_beliefs(seen, gap, found)
+        belief[polled] = change_rate.update_beliefs(seen, gap, found)
         last[polled], stale[polled] = slot, False
         polls, unplanned = polls + len(polled), unplanned + len(polled)
         if slot >= slots // 2:

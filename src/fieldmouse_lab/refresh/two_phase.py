@@ -14,22 +14,22 @@ from enum import StrEnum
 import numpy as np
 import numpy.typing as npt
 
-from fieldmouse.policy.packing.adaptive_packing import AdaptivePacking
-from fieldmouse.policy.packing.bin_packing import bin_loads
 from fieldmouse.policy.polling_automata import (
-    NodeAutomaton,
+    NodeOverloadAutomaton,
     count_penalties,
     poll_frequency,
     push_history,
     states_after_poll,
 )
+from fieldmouse.policy.site_packing.adaptive_packing import AdaptiveSitePacking
+from fieldmouse.policy.site_packing.bin_packing import bin_loads
 from fieldmouse_lab.refresh.contest import PageSet
 
 #: Rewards and penalties stored per page; the document does not give the number.
 REGISTER = 8
 
 #: The document gives neither the number of states of a node nor its threshold.
-NODE = NodeAutomaton(states=16, threshold=2)
+NODE = NodeOverloadAutomaton(states=16, threshold=2)
 
 Reals = npt.NDArray[np.float64]
 
@@ -54,7 +54,7 @@ class Scheme:
     resolution: int
     slots: int
     capacity: int
-    rule: NodeAutomaton = NODE
+    rule: NodeOverloadAutomaton = NODE
     register: int = REGISTER
     switch_every: int = 0
     reading: PollReading = PollReading.SINCE_POLL
@@ -121,7 +121,7 @@ class _Game:
         self.stale = np.zeros(pages, dtype=bool)
         self.history = np.zeros(pages, dtype=np.uint64)
         units = scheme.capacity * scheme.resolution or pages * scheme.resolution
-        self.nodes = AdaptivePacking.pack_all(scheme.population.sizes, units, scheme.rule)
+        self.nodes = AdaptiveSitePacking.pack_initially(scheme.population.sizes, units, scheme.rule)
 
     def slots(self) -> Iterator[tuple[float, float, float, float, float]]:
         """Weight, bins, polls, updates and the share of fresh copies of each slot."""

@@ -21,11 +21,11 @@ import msgspec
 import numpy as np
 
 from fieldmouse.clock import Clock
-from fieldmouse.config.sections import RefreshRequest
+from fieldmouse.config.sections import RefreshRunMode
 from fieldmouse.config.settings_file import Settings, render
 from fieldmouse.crawler.builder import build_crawl
 from fieldmouse.errors import FieldmouseError
-from fieldmouse.policy import change
+from fieldmouse.policy import change_rate
 from fieldmouse.policy.polling.policies import OptimalPolicy
 from fieldmouse.reader.crawl_reader import CrawlReader
 from fieldmouse.reader.freshness import FreshnessReport, read_freshness
@@ -101,8 +101,8 @@ class RefreshTrial:
         """Theoretical long-run freshness with all rates known."""
         rates = np.array([meadow.change_rate(fact.url) for fact in meadow.true_urls()])
         known = OptimalPolicy(rates)
-        polls = known.plan(known.begin(len(rates)), change.empty_beliefs(len(rates)), self.pace / 3600)
-        shares = change.fresh_share(rates / np.maximum(polls, 1e-300))
+        polls = known.plan(known.initial_state(len(rates)), change_rate.empty_beliefs(len(rates)), self.pace / 3600)
+        shares = change_rate.fresh_share(rates / np.maximum(polls, 1e-300))
         return float(np.where(polls > 0, shares, 0.0).mean())
 
 
@@ -138,7 +138,7 @@ def run_virtual_refresh(upkeep: RefreshTrial, policy: str, directory: Path, seed
     arrivals: list[Arrival] = []
     crawled = _live(home, settings, meadow, arrivals, virtual_time.EPOCH, None)
     timed = settings.override({"crawl.time": f"{upkeep.rounds * upkeep.round}s"})
-    ended = _live(home, timed, meadow, arrivals, crawled, RefreshRequest(hold_waiting=True, refresh_only=True))
+    ended = _live(home, timed, meadow, arrivals, crawled, RefreshRunMode(hold_waiting=True, refresh_only=True))
     report = read_freshness([home], ended, window=upkeep.counted * upkeep.round)
     changes = takewhile(lambda change: change.t <= ended, page_changes_after(meadow, virtual_time.EPOCH))
     return compare_with_truth(upkeep, report, home.path, meadow, arrivals, changes, crawled)
@@ -150,17 +150,17 @@ def _live(
     meadow: Meadow,
     arrivals: list[Arrival],
     epoch: float,
-    order: RefreshRequest | None,
+    order: RefreshRunMode | None,
 ) -> float:
     """Run a crawl, or with an order a refresh; return its end time."""
 
     async def life(clock: Clock) -> float:
         fetcher = MeadowFetcher(meadow, clock)
-        crew = build_crawl(home, settings, clock=clock, fetcher=fetcher, lane=InlineWorker, order=order)
+        crawl_parts = build_crawl(home, settings, clock=clock, fetcher=fetcher, lane=InlineWorker, order=order)
         try:
-            await crew.crawler.crawl([] if order else meadow.seeds)
+            await crawl_parts.crawler.crawl([] if order else meadow.seeds)
         finally:
-            await crew.close()
+            await crawl_parts.close()
         arrivals.extend(fetcher.arrivals)
         return clock.now()
 

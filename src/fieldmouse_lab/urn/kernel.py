@@ -21,9 +21,9 @@ import numpy.typing as npt
 from numpy.random import Generator
 
 from fieldmouse.jit import jit_without_refcounts
-from fieldmouse.policy.distribution.distinct_hosts import DistinctHostsPolicy
+from fieldmouse.policy.distribution.distinct_hosts_policy import DistinctHostsPolicy
 from fieldmouse.policy.distribution.registry import DistributionPolicy
-from fieldmouse.policy.distribution.strategies import GreedyPolicy, MiceAndElephants, NeutralPolicy
+from fieldmouse.policy.distribution.strategies import GreedyAbsentHostsPolicy, MiceAndElephants, NeutralPolicy
 
 Reals = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int32]
@@ -98,7 +98,7 @@ def kernel_rules(policy: DistributionPolicy[int]) -> KernelRules | None:
     kind: type = type(policy)
     if kind is NeutralPolicy:
         return KernelRules(NEUTRAL)
-    if isinstance(policy, GreedyPolicy) and kind is GreedyPolicy:
+    if isinstance(policy, GreedyAbsentHostsPolicy) and kind is GreedyAbsentHostsPolicy:
         return KernelRules(GREEDY, ordered=True, draw_cap=policy.draw_cap)
     if isinstance(policy, MiceAndElephants) and kind is MiceAndElephants:
         return KernelRules(

@@ -101,22 +101,22 @@ class PurePlayer:
         """Put one ball online; return False if there is none or none is accepted."""
         policy = self._policy
         for _ in range(self._game.draw_cap):
-            colour = None if neutral else policy.recall()
+            colour = None if neutral else policy.next_queue_to_read()
             if colour is None:
                 colour = self._draw_colour()
                 if colour is not None:
-                    if neutral or policy.place(colour):
+                    if neutral or policy.goes_online(colour):
                         self._record(colour, DRAWN_ONLINE)
                         self._put_online(colour)
                         return True
                     self._put_offline(colour)
                     continue
-                colour = policy.recall(dry=True)
+                colour = policy.next_queue_to_read(dry=True)
                 if colour is None:
                     return False
             self._recall(colour)
             return True
-        colour = None if neutral else policy.recall()
+        colour = None if neutral else policy.next_queue_to_read()
         if colour is None:
             self.end = GameEnd.STUCK
             return False
@@ -151,7 +151,7 @@ class PurePlayer:
         if not self._backlog[colour]:
             self._mass += self.p[colour]
         self._backlog[colour] += 1
-        self._policy.stored(colour)
+        self._policy.added_to_queue(colour)
 
     def _recall(self, colour: int) -> None:
         self._record(colour, RECALLED)
@@ -161,7 +161,7 @@ class PurePlayer:
         if not self._backlog[colour]:
             del self._backlog[colour]
             self._mass -= self.p[colour]
-        self._policy.recalled(colour)
+        self._policy.read_from_queue(colour)
         self._put_online(colour)
 
     def _move_head(self, colour: int) -> None:

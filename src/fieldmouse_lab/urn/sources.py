@@ -21,10 +21,10 @@ import numpy.typing as npt
 from numpy.random import Generator
 
 from fieldmouse.errors import FieldmouseError, UsageError
+from fieldmouse.frontier.durable_parts import FrontierState, frontier_state_of
 from fieldmouse.frontier.hosts.host_table import read_hosts
 from fieldmouse.frontier.queues.queue_index import queue_lengths
 from fieldmouse.frontier.queues.sieved_urls import read_ready_items
-from fieldmouse.frontier.state import FrontierState, frontier_state_of
 from fieldmouse.reader.snapshot import read_at_newest_checkpoint
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.url import Host

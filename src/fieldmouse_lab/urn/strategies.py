@@ -18,7 +18,7 @@ from numpy.random import Generator
 from fieldmouse.errors import UsageError
 from fieldmouse.policy.distribution import registry
 from fieldmouse.policy.distribution.registry import POLICIES, DistributionPolicy
-from fieldmouse.policy.distribution.strategies import GreedyPolicy, MiceAndElephants, NeutralPolicy
+from fieldmouse.policy.distribution.strategies import GreedyAbsentHostsPolicy, MiceAndElephants, NeutralPolicy
 from fieldmouse_lab.urn import thesis_strategies as thesis
 from fieldmouse_lab.urn.sources import Source
 
@@ -97,7 +97,7 @@ STRATEGIES: dict[str, StrategyFactory] = {
     "alg1": StrategyFactory(lambda seat: thesis.SourceFirst(), "neutral"),
     "alg2": StrategyFactory(lambda seat: thesis.OfflineFirst(), "neutral"),
     "alg3": StrategyFactory(lambda seat: thesis.SourceOnly(), "neutral"),
-    "alg4": StrategyFactory(lambda seat: GreedyPolicy(NO_CAP), "neutral"),
+    "alg4": StrategyFactory(lambda seat: GreedyAbsentHostsPolicy(NO_CAP), "neutral"),
     "alg5": StrategyFactory(lambda seat: thesis.GreedyUntilFull(seat.share), "neutral"),
     "alg6": StrategyFactory(lambda seat: thesis.GreedySecond(), "neutral"),
     "alg7": StrategyFactory(lambda seat, *, r=0.5: thesis.CoinSourceOrOffline(_chance(r), seat.rng), "neutral"),

@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from numpy.random import Generator
 
-from fieldmouse.policy.distribution.strategies import OneQueuePolicy
+from fieldmouse.policy.distribution.strategies import FifoBacklogPolicy
 
 H = TypeVar("H", bound=Hashable)
 
@@ -25,14 +25,14 @@ H = TypeVar("H", bound=Hashable)
 OFFLINE_SHARE_LIMIT = 0.99
 
 
-class AcceptNewHosts(OneQueuePolicy[H]):
+class AcceptNewHosts(FifoBacklogPolicy[H]):
     """Base of these strategies: a draw is accepted only if its host is neither online nor offline."""
 
     def __init__(self) -> None:
         super().__init__(draw_cap=1 << 62)
 
-    def place(self, host: H) -> bool:
-        return self._is_new(host) or self._exceeds_draw_cap()
+    def goes_online(self, host: H) -> bool:
+        return self._is_new(host) or self._count_rejected_draw()
 
     def _is_new(self, host: H) -> bool:
         return host not in self.online and host not in self.backlog
@@ -41,28 +41,28 @@ class AcceptNewHosts(OneQueuePolicy[H]):
 class SourceFirst(AcceptNewHosts[H]):
     """Algorithm 1: a draw; if it is rejected, the first ball offline, regardless of its host."""
 
-    def recall(self, dry: bool = False) -> H | None:
+    def next_queue_to_read(self, dry: bool = False) -> H | None:
         return self._queue_head() if self._refused or dry else None
 
 
 class OfflineFirst(AcceptNewHosts[H]):
     """Algorithm 2: the first ball offline, regardless of its host; draws only if offline is empty."""
 
-    def recall(self, dry: bool = False) -> H | None:
+    def next_queue_to_read(self, dry: bool = False) -> H | None:
         return None if self._refused and not dry else self._queue_head()
 
 
 class SourceOnly(AcceptNewHosts[H]):
     """Algorithm 3: draws until one is acceptable."""
 
-    def recall(self, dry: bool = False) -> H | None:
+    def next_queue_to_read(self, dry: bool = False) -> H | None:
         return self._queue_head() if dry else None
 
 
 class GreedySecond(AcceptNewHosts[H]):
     """Algorithm 6: the first ball offline if it or the second is of a host absent online, else draws."""
 
-    def recall(self, dry: bool = False) -> H | None:
+    def next_queue_to_read(self, dry: bool = False) -> H | None:
         if self._refused and not dry:
             return None
         first = self._queue_head()
@@ -93,13 +93,13 @@ class ProbabilityAware(AcceptNewHosts[H]):
     def mostly_offline(self) -> bool:
         return self._offline > OFFLINE_SHARE_LIMIT
 
-    def stored(self, host: H, balls: int = 1) -> None:
+    def added_to_queue(self, host: H, balls: int = 1) -> None:
         if host not in self.backlog:
             self._offline += self._share(host)
-        super().stored(host, balls)
+        super().added_to_queue(host, balls)
 
-    def recalled(self, host: H, balls: int = 1) -> None:
-        super().recalled(host, balls)
+    def read_from_queue(self, host: H, balls: int = 1) -> None:
+        super().read_from_queue(host, balls)
         if host not in self.backlog:
             self._offline -= self._share(host)
 
@@ -107,8 +107,8 @@ class ProbabilityAware(AcceptNewHosts[H]):
 class GreedyUntilFull(ProbabilityAware[H]):
     """Algorithm 5: as Algorithm 4, but once most hosts are offline, the first ball offline."""
 
-    def recall(self, dry: bool = False) -> H | None:
-        return self._queue_head() if self.mostly_offline else super().recall(dry)
+    def next_queue_to_read(self, dry: bool = False) -> H | None:
+        return self._queue_head() if self.mostly_offline else super().next_queue_to_read(dry)
 
 
 class CoinSourceOrOffline(AcceptNewHosts[H]):
@@ -118,10 +118,10 @@ class CoinSourceOrOffline(AcceptNewHosts[H]):
         super().__init__()
         self._r, self._dice = r, dice
 
-    def recall(self, dry: bool = False) -> H | None:
+    def next_queue_to_read(self, dry: bool = False) -> H | None:
         return self._queue_head() if dry or self._dice.random() >= self._r else None
 
-    def place(self, host: H) -> bool:
+    def goes_online(self, host: H) -> bool:
         return True
 
 
@@ -144,10 +144,10 @@ class CoinStrategy(ProbabilityAware[H]):
 class CoinAfterDraw(CoinStrategy[H]):
     """Algorithm 8: a draw, accepted with probability `r`; otherwise the first ball offline goes online."""
 
-    def recall(self, dry: bool = False) -> H | None:
+    def next_queue_to_read(self, dry: bool = False) -> H | None:
         return self._queue_head() if self._due or dry else None
 
-    def place(self, host: H) -> bool:
+    def goes_online(self, host: H) -> bool:
         if self.mostly_offline or not self._heads():
             self._due = True
             return False
@@ -159,7 +159,7 @@ class CoinGreedy(CoinStrategy[H]):
 
     _any = False  # offline is empty and the coin rejects new hosts: accept any draw
 
-    def recall(self, dry: bool = False) -> H | None:
+    def next_queue_to_read(self, dry: bool = False) -> H | None:
         if dry:
             return self._queue_head()
         if self._refused:
@@ -171,8 +171,8 @@ class CoinGreedy(CoinStrategy[H]):
         self._any = first is None
         return first
 
-    def place(self, host: H) -> bool:
-        return self._any or super().place(host)
+    def goes_online(self, host: H) -> bool:
+        return self._any or super().goes_online(host)
 
 
 class GreedyThenCoin(CoinStrategy[H]):
@@ -181,16 +181,16 @@ class GreedyThenCoin(CoinStrategy[H]):
 
     _late = False
 
-    def recall(self, dry: bool = False) -> H | None:
+    def next_queue_to_read(self, dry: bool = False) -> H | None:
         if dry or self._due:
             return self._queue_head()
         if not self._refused:
             self._late = self.mostly_offline
         return None
 
-    def place(self, host: H) -> bool:
+    def goes_online(self, host: H) -> bool:
         if not self._late:
-            return super().place(host)
+            return super().goes_online(host)
         if self._is_new(host) or (self._heads() and host not in self.backlog):
             return True
         self._due = True

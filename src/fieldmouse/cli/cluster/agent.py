@@ -7,7 +7,7 @@ from typing import Unpack
 
 import click
 
-from fieldmouse.api import agent_settings
+from fieldmouse.api import agent_preparation
 from fieldmouse.cli import console, options
 from fieldmouse.cli.crawl import crawl, resume
 from fieldmouse.cluster.client.identity import resume_command
@@ -77,7 +77,7 @@ def command(
         changes = {"cluster.policy": balance} | changes
     all_seeds = [*seeds, *crawl.read_seeds_file(seeds_file)]
     with console.stdout_to_stderr():
-        plan = agent_settings.plan_agent(
+        plan = agent_preparation.plan_agent(
             directory, coordinators, name, words, changes, all_seeds, config, on_waiting=console.message
         )
     if all_seeds and plan.new:  # only for the first agent: the others take over its settings

@@ -15,15 +15,17 @@ import click
 import msgspec
 
 from fieldmouse import url
-from fieldmouse.api import crawl_plan
-from fieldmouse.api.crawl_plan import CrawlPlan
-from fieldmouse.cli import console, options, progress
+from fieldmouse.api import crawl_preparation
+from fieldmouse.api.crawl_preparation import CrawlPlan
+from fieldmouse.cli import console, options, progress_and_summary
 from fieldmouse.cli.signals import StopSignals
-from fieldmouse.errors import UsageError
+from fieldmouse.errors import UsageError, shell_quoted
+from fieldmouse.types.reason import OutcomeReason
 
 if TYPE_CHECKING:
     from fieldmouse.crawler.retry_failed import RetryCounts
     from fieldmouse.crawler.run import CrawlRun
+    from fieldmouse.types.stats import Summary
 
 
 @click.command(
@@ -72,9 +74,9 @@ def command(
     words, changes = options.split_settings(
         given, scope=scope, follow_seed_redirects=follow_seed_redirects, policy=policy
     )
-    home = crawl_plan.crawl_directory(directory)
+    home = crawl_preparation.crawl_directory(directory)
     with console.stdout_to_stderr():
-        plan = crawl_plan.plan_new(home, words, changes, [*seeds, *read_seeds_file(seeds_file)], config)
+        plan = crawl_preparation.plan_new(home, words, changes, [*seeds, *read_seeds_file(seeds_file)], config)
     print_settings_notes(plan)
     return run_plan(plan, as_json=as_json, every=every)
 
@@ -82,14 +84,18 @@ def command(
 def run_plan(
     plan: CrawlPlan, *, as_json: bool, every: float | None, on_retried: Callable[[RetryCounts], None] | None = None
 ) -> int:
-    """Run the plan, show progress, print the summary, and return the exit code."""
+    """Run the plan of the running command, show progress, print the summary, and return the exit code."""
     import uvloop
 
     # Imports most of the package, so not before the plan is known to be valid.
     from fieldmouse.crawler.retry_failed import RetryFailed
 
+    # A new crawl stores its options.
+    repeat = "" if plan.new else options.options_to_repeat(plan.settings.secret_names)
+    if url.LOOPBACK in _seed_sites(plan) and not plan.settings.network.allow_private:
+        console.message("note: loopback and private addresses are refused; allow them with `--allow-private`")
     console.show_warnings()
-    console.message(progress.first_line(plan.settings, str(plan.directory), plan.refresh_order))
+    console.message(progress_and_summary.first_line(plan.settings, str(plan.directory), plan.refresh_order))
     with StopSignals(console.urgent_message) as signals:
 
         def opened(life: CrawlRun) -> None:
@@ -100,28 +106,36 @@ def run_plan(
         retry_failed = RetryFailed(on_retried, private=private) if on_retried else None
         budget = plan.settings.refresh.budget if plan.refresh_order is not None else None
         polls, network = plan.refresh_order is not None, bool(plan.coordinators)
-        line = progress.ProgressLine(every=every, polls=polls, budget=budget, network=network)
+        line = progress_and_summary.ProgressLine(every=every, polls=polls, budget=budget, network=network)
         with closing(line), console.stdout_to_stderr():
             try:
-                summary = crawl_plan.run_plan(
+                summary = crawl_preparation.run_plan(
                     plan, runner=uvloop.run, on_reading=line.show, on_open=opened, retry_failed=retry_failed
                 )
             finally:
-                signals.loop_ended()
-        why, hint = _explain_no_pages(plan.directory) if summary.exit == 1 else ("", "")
+                signals.detach_loop()
+        why, hint = _explain_failed_run(summary, plan.directory) if summary.exit == 1 else ("", "")
         if as_json:
             console.print_json(msgspec.to_builtins(summary) | ({"error": why, "hint": hint} if why else {}))
         else:
-            progress.print_summary(summary, plan.settings, str(plan.directory), plan.refresh_order)
+            progress_and_summary.print_summary(summary, plan.settings, str(plan.directory), plan.refresh_order, repeat)
             if why:
                 console.error(why, hint)
     return summary.exit
 
 
-def _explain_no_pages(directory: Path) -> tuple[str, str]:
+def _explain_failed_run(summary: Summary, directory: Path) -> tuple[str, str]:
+    """Message and hint for exit code 1."""
     from fieldmouse.reader.crawl_reader import CrawlReader  # a crawl needs it only here
 
-    return CrawlReader(directory).explain_no_pages()
+    if summary.pages and summary.refreshed is not None:
+        reason = max(summary.refreshed.reasons, key=summary.refreshed.reasons.__getitem__)
+        if reason == OutcomeReason.PRIVATE_ADDRESS:
+            file = shell_quoted(directory / "fieldmouse.toml")
+            return f"no poll succeeded: {reason}", f"set `network.allow_private` to true in {file} to visit such hosts"
+        return f"no poll succeeded: {reason}", "run the same command again once the site is reachable"
+    # With pages of earlier runs, exit code 1 means that this one met only private addresses.
+    return CrawlReader(directory).explain_no_pages(OutcomeReason.PRIVATE_ADDRESS if summary.pages else "")
 
 
 def _tune_garbage_collector() -> None:
@@ -148,8 +162,9 @@ def read_seeds_file(file: str | None) -> list[str]:
 
 def print_settings_notes(plan: CrawlPlan) -> None:
     """Print notes about settings that often surprise."""
-    sites = {url.site_of(url.hostname_of(url.host_of(seed))) for seed in plan.seeds}
-    if sites != {url.LOOPBACK} and not plan.settings.crawl.contact:
+    if _seed_sites(plan) != {url.LOOPBACK} and not plan.settings.crawl.contact:
         console.message("note: servers get no contact address; give one with `--contact you@example.org`")
-    if url.LOOPBACK in sites and not plan.settings.network.allow_private:
-        console.message("note: loopback and private addresses are refused; allow them with `--allow-private`")
+
+
+def _seed_sites(plan: CrawlPlan) -> set[str]:
+    return {url.site_of(url.hostname_of(url.host_of(seed))) for seed in plan.seeds}

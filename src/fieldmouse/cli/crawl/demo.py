@@ -121,7 +121,7 @@ class _CommandRunner:
     def print_first_rows(self, path: Path, rows: list[dict[str, Any]]) -> None:
         self._print(f"$ head -2 {path}")
         for row in rows[:2]:
-            line = json.dumps(row)
+            line = json.dumps(row, separators=(",", ":"), ensure_ascii=False)
             self._print(line if len(line) <= 240 else line[:237] + "...")
 
 

@@ -34,7 +34,7 @@ def command(directory: Path, deep: bool, repair: bool, as_json: bool) -> int:
     must be settled or waiting. Only --repair changes files: it rebuilds a damaged
     journal, CDXJ, digest store or index.
     """
-    from fieldmouse.doctor.check.finding import open_for_check
+    from fieldmouse.doctor.check.check_result import open_for_check
 
     try:
         repairs = _repair(directory) if repair else []

@@ -23,7 +23,11 @@ Examples:
 )
 @click.argument("directory", type=click.Path(path_type=Path))
 @click.option("--budget", metavar="RATE", help='Limit the polls, such as 500/h; "none" for no limit.')
-@click.option("--policy", metavar="NAME", help="Policy that plans the polls: learned, uniform, ..., or module:Class.")
+@click.option(
+    "--policy",
+    metavar="NAME",
+    help="Policy that plans the polls: learned, uniform, ..., or module:Class. Not used with --once.",
+)
 @click.option("--once", is_flag=True, help="End when every known page was polled once.")
 @click.option("--for", "time", metavar="T", help="End after this time, such as 1d.")
 @click.option("--continue", "rest", is_flag=True, help="Also fetch the URLs that still wait to be crawled.")
@@ -37,7 +41,7 @@ def command(
     time: str | None,
     rest: bool,
     as_json: bool,
-    **given: Unpack[options.RequestOptions],
+    **given: Unpack[options.SharedCrawlOptions],
 ) -> int:
     """Keep the pages of the crawl in DIRECTORY fresh.
 
@@ -46,8 +50,8 @@ def command(
     and its new links are followed. A page that is gone (404, 410) or excluded by
     robots.txt leaves search. Network and server errors change nothing.
 
-    With --once the command ends when every known page was polled once, the most
-    useful polls first, and all newly discovered URLs are fetched. A stopped round
+    With --once the command ends when every known page was polled once, the pages
+    most likely to have changed first, and all newly discovered URLs are fetched. A stopped round
     continues with the same command. Pages of a host that fails, or asks to wait more
     than ten seconds, are postponed to the start of the next round.
     With --for the command ends after that time; with neither option it runs until
@@ -63,5 +67,5 @@ def command(
         return crawl.run_plan(plan, as_json=as_json, every=every)
     except FieldmouseError as trouble:
         # Not the usual hint `resume`: it would also fetch the URLs that wait to be crawled.
-        trouble.replace_resume_command("refresh")
+        trouble.replace_resume_command("refresh", options.options_to_repeat(plan.settings.secret_names))
         raise

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Unpack
 
 import click
 
-from fieldmouse.api.crawl_plan import CrawlPlan, plan_to_resume
+from fieldmouse.api.crawl_preparation import CrawlPlan, plan_to_resume
 from fieldmouse.cli import console, options
 from fieldmouse.cli.crawl import crawl
 from fieldmouse.config import settings_file

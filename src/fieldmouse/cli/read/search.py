@@ -19,7 +19,7 @@ SNIPPET_WIDTH = 96  # columns of a snippet
 _BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"
 
 
-class SearchCommand(click.Command):
+class MinusWordCommand(click.Command):
     """Command whose words may begin with a minus sign.
 
     Such a word is excluded from the search. Click would read `-hotel` as `-h` and further short options. Only
@@ -38,7 +38,7 @@ class SearchCommand(click.Command):
 
 
 @click.command(
-    cls=SearchCommand,
+    cls=MinusWordCommand,
     context_settings={"ignore_unknown_options": True},
     epilog="""\b
 Examples:

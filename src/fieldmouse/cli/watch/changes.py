@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from fieldmouse.diff.compare import Hunk
     from fieldmouse.reader.crawl_reader import CrawlReader, MultiCrawlReader
     from fieldmouse.reader.versions import VersionDifference
-    from fieldmouse.storage.page_changes import Change
+    from fieldmouse.storage.changes_from_outcomes import Change
 
     Crawls = CrawlReader | MultiCrawlReader
 

@@ -23,10 +23,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from fieldmouse.aio import WakeUp, cancel_and_wait
+from fieldmouse.aio import WakeUpCallbacks, cancel_and_wait
+from fieldmouse.cluster.client.coordinator_outbox import AckMessage, LinksMessage, RetryMessage
 from fieldmouse.cluster.client.identity import begin_start, last_start
-from fieldmouse.cluster.client.outbox import AckMessage, LinksMessage, RetryMessage
-from fieldmouse.cluster.client.pending import (
+from fieldmouse.cluster.client.pending_calls import (
     FIRST_PAUSE,
     LONGEST_PAUSE,
     AddressLeases,
@@ -54,12 +54,11 @@ from fieldmouse.cluster.coordinator import (
     SiteBounds,
 )
 from fieldmouse.cluster.decoding import DamagedValue, decode_row, pack_urls
-from fieldmouse.cluster.errors import other_crawl_error, stale_directory_error
+from fieldmouse.cluster.error_messages import other_crawl_error, stale_directory_error
 from fieldmouse.cluster.sharded.coordinator import ShardedCoordinator
 from fieldmouse.cluster.sharded.rebuild import ShardedRebuilder
 from fieldmouse.cluster.sharded.sharding import check_not_sharded
 from fieldmouse.errors import AgentFenced, AgentSuperseded, CoordinatorUnreachable, UsageError
-from fieldmouse.policy.retry import clear_host_failure
 from fieldmouse.policy.scope import site_for_limits
 from fieldmouse.types.host_state import HostState
 from fieldmouse.types.request import Request
@@ -80,7 +79,7 @@ _ALL_TOLD = 1 << 50  # a rebuilt coordinator reports more than this for batches 
 
 
 class LeasingFrontier(Protocol):
-    """Implemented by `frontier.leased`, which this package may not import."""
+    """Implemented by `frontier.agent_frontier`, which this package may not import."""
 
     @property
     def hosts_wanted(self) -> int: ...
@@ -88,11 +87,11 @@ class LeasingFrontier(Protocol):
     def lease_count(self) -> int: ...
     def epoch_of(self, host: Host) -> int: ...
     def owed_keys_by_lease(self) -> dict[tuple[Host, int], set[int]]: ...
-    def host_states(self) -> dict[tuple[Host, int], HostState]: ...
+    def states_by_lease(self) -> dict[tuple[Host, int], HostState]: ...
     def add_leased_host(
         self, host: Host, epoch: int, links: Sequence[Request], state: HostState, left: int
     ) -> None: ...
-    def split_settled(self, links: Sequence[Request]) -> tuple[list[Request], list[Request]]: ...
+    def split_links_by_settled(self, links: Sequence[Request]) -> tuple[list[Request], list[Request]]: ...
     def drop_lease(self, host: Host, epoch: int) -> None: ...
     def drop_all_leases(self) -> None: ...
     def return_all_hosts(self) -> None: ...
@@ -117,7 +116,7 @@ class ClusterSession:
         addresses: AddressLeases,
         quota: ClusterPageQuota,
         frontier: LeasingFrontier,
-        bell: WakeUp,
+        bell: WakeUpCallbacks,
         encode_status: Callable[[], bytes],
         on_reply: Callable[[HeartbeatReply], str | None],
         on_error: Callable[[Exception], None],
@@ -148,12 +147,12 @@ class ClusterSession:
             try:
                 done = await act()
             except CoordinatorUnreachable as trouble:
-                await self._pause_unreachable(trouble)
+                await self._mark_unreachable_and_pause(trouble)
                 continue
             self._mark_reachable()
             return done
 
-    async def _pause_unreachable(self, trouble: CoordinatorUnreachable) -> None:
+    async def _mark_unreachable_and_pause(self, trouble: CoordinatorUnreachable) -> None:
         self._needs_reconcile = True  # an answer to another call does not clear it
         if self._is_reachable:
             self._is_reachable = False
@@ -171,17 +170,17 @@ class ClusterSession:
     async def join_and_start(self) -> None:
         """Deliver the outbox of our last start, if any, join, and start the tasks."""
         retry = self._retry_until_answered
-        await retry(lambda: self._board.check_heartbeat_known(self._outbox.safe_heartbeat))
+        await retry(lambda: self._board.check_no_data_lost(self._outbox.safe_heartbeat))
         await retry(self._check_directory_is_newest)
         before = self._outbox.restored_state
         last_name = AgentId(before.agent, before.incarnation)
-        await retry(self._publish_scope)
-        if before.incarnation and await retry(lambda: self._board.is_active(last_name)):
+        await retry(self._publish_scope_additions)
+        if before.incarnation and await retry(lambda: self._board.was_never_fenced(last_name)):
             self._lease.set_holder(last_name)
             with contextlib.suppress(AgentFenced):  # its lease ended just now: the next start delivers all of it
                 await retry(self._send_outbox)
-        await self._join_and_beat()
-        loops = (self._heartbeat_loop(), self._addresses.deliver_forever(), self._delivery_loop())
+        await self._join_with_first_heartbeat()
+        loops = (self._heartbeat_loop(), self._addresses.send_calls_forever(), self._delivery_loop())
         self._tasks = [asyncio.create_task(loop) for loop in loops]
         for task in self._tasks:
             task.add_done_callback(self._on_task_done)
@@ -204,7 +203,7 @@ class ClusterSession:
             if sealed.done < await self._board.last_acked_batch(AgentId(last.agent, start)) < _ALL_TOLD:
                 raise stale_directory_error(last.agent)
 
-    async def _join_and_beat(self) -> None:
+    async def _join_with_first_heartbeat(self) -> None:
         """Join and send a heartbeat; repeat if the lease expires between the two."""
         while True:
             await self._retry_until_answered(self._join)
@@ -249,12 +248,12 @@ class ClusterSession:
 
     async def _deliver_and_leave(self, over: str) -> bool:
         try:
-            while self._has_undelivered:
+            while self._has_undelivered():
                 await self._retry_until_answered(self._deliver_calls)
             with contextlib.suppress(CoordinatorUnreachable):
                 await self._send_heartbeat()  # our final figures, and the totals
-            while self._has_undelivered:
-                await self._retry_until_answered(self._deliver)
+            while self._has_undelivered():
+                await self._retry_until_answered(self._deliver_calls)
             if over:
                 await self._retry_until_answered(lambda: self._board.stop_crawl(over))
             self._leaving = True  # a task that calls the coordinator after this must not join again
@@ -263,7 +262,6 @@ class ClusterSession:
             return False
         return True
 
-    @property
     def _has_undelivered(self) -> bool:
         calls = self._calls
         return bool(len(self._outbox) or calls.released_hosts or calls.returned_urls or calls.scope.unpublished)
@@ -295,7 +293,7 @@ class ClusterSession:
         try:
             await act()
         except CoordinatorUnreachable as trouble:
-            await self._pause_unreachable(trouble)
+            await self._mark_unreachable_and_pause(trouble)
         except AgentSuperseded:
             if self._lease.holder == name:
                 raise
@@ -307,7 +305,7 @@ class ClusterSession:
                     self._lease.expire()
                     self._frontier.drop_all_leases()
                     self._quota.drop_quota()
-                    await self._join_and_beat()
+                    await self._join_with_first_heartbeat()
         else:
             return True
         return False
@@ -319,17 +317,17 @@ class ClusterSession:
         since, pages = self._outbox.safe_heartbeat, len(self._calls.scope)
         beat = HeartbeatRequest(self._encode_status(), self._lease.seconds, self._last_listed, number, since, pages)
         reply = await self._board.heartbeat(name, beat)
-        self._outbox.record_heartbeat(sent_at, HeartbeatId(name.agent, name.incarnation, number))
+        self._outbox.record_answered_heartbeat(sent_at, HeartbeatId(name.agent, name.incarnation, number))
         self._last_listed, self._members = reply.last_listed, reply.members
         if self._server_run and reply.server_run != self._server_run:
             # Send the outbox again before anything is asked for. A grant that the server forgot is not ours.
             log.warning("the coordinator was restarted; sending it again everything it may have lost")
-            self._calls.forget_offered_links()
+            self._calls.clear_offered_link_cache()
             self._calls.scope.publish_again()
             self._quota.make_renewal_due(self._outbox.requeue_sent())
             await self._reconcile_leases()
-            await self._addresses.renew_held_addresses()
-            export, states = self._calls.transfer.export_host, self._frontier.host_states()
+            await self._addresses.reacquire_held_addresses()
+            export, states = self._calls.transfer.export_host, self._frontier.states_by_lease()
             payloads = {LeaseId(host, epoch): export(host, state) for (host, epoch), state in states.items()}
             await self._board.save_host_payloads(self._lease.holder, payloads)
         elif not self._server_run:
@@ -349,7 +347,7 @@ class ClusterSession:
     async def _reconcile_leases(self) -> None:
         """Find out which leases are still ours, and give back grants whose answer was lost."""
         owed = self._frontier.owed_keys_by_lease()
-        for lease, keys in (*self._outbox.unsent_keys().items(), *self._calls.undelivered_keys()):
+        for lease, keys in (*self._outbox.unsent_ack_keys_by_lease().items(), *self._calls.undelivered_returned_keys()):
             owed.setdefault(lease, set()).update(keys)
         known = {LeaseId(*lease): keys for lease, keys in owed.items()}
         for held in await self._board.reconcile_leases(self._lease.holder, known):
@@ -359,41 +357,43 @@ class ClusterSession:
 
     async def _delivery_loop(self) -> None:
         while True:
-            due_in = min(self._seconds_until_lease(), self._settings.heartbeat_seconds, self._quota.seconds_until_due())
-            await self._calls.wait_for_calls(due_in)
+            due_in = min(
+                self._seconds_until_host_request(), self._settings.heartbeat_seconds, self._quota.seconds_until_due()
+            )
+            await self._calls.wait_until_call_pending(due_in)
             await self._run_or_rejoin(self._deliver_calls)
 
     async def _deliver_calls(self) -> None:
         async with self._delivering:  # an agent that leaves delivers the rest while the task still runs
-            await self._deliver_in_order(self._calls)
+            await self._deliver_all_pending(self._calls)
 
-    async def _deliver_in_order(self, calls: PendingCalls) -> None:
-        await self._publish_scope()  # before outcomes of these pages are acknowledged
+    async def _deliver_all_pending(self, calls: PendingCalls) -> None:
+        await self._publish_scope_additions()  # before outcomes of these pages are acknowledged
         await self._send_outbox()
         if await self._quota.renew_if_due(self._board, self._lease.holder):
             self._bell.fire()
-        await self._deliver_queue(
+        await self._send_all_or_put_back(
             calls.released_hosts, lambda hosts: self._board.release_hosts(self._lease.holder, hosts)
         )
-        await self._deliver_queue(calls.returned_urls, self._return_urls)
+        await self._send_all_or_put_back(calls.returned_urls, self._return_urls)
         if self._needs_reconcile:  # now that no request is open and everything given back is delivered
             self._needs_reconcile = False
             await self._reconcile_leases()
-        if hosts := calls.host_requests.take():  # repeated later in case they do not arrive
-            await self._board.request_hosts(self._lease.holder, list(dict.fromkeys(hosts)))
-        await self._deliver_queue(calls.url_requests, self._lease_more_urls)
+        if hosts := calls.host_requests.take_all():  # repeated later in case they do not arrive
+            await self._board.request_hosts_for_polls(self._lease.holder, list(dict.fromkeys(hosts)))
+        await self._send_all_or_put_back(calls.url_requests, self._lease_more_urls)
         await self._lease_hosts()
 
-    async def _deliver_queue(self, queue: CallQueue[T], send: Callable[[list[T]], Awaitable[None]]) -> None:
+    async def _send_all_or_put_back(self, queue: CallQueue[T], send: Callable[[list[T]], Awaitable[None]]) -> None:
         """Deliver all calls of a queue; they are put back if the coordinator cannot be reached."""
-        if calls := queue.take():
+        if calls := queue.take_all():
             try:
                 await send(calls)
             except CoordinatorUnreachable:
                 queue[:0] = calls
                 raise
 
-    async def _publish_scope(self) -> None:
+    async def _publish_scope_additions(self) -> None:
         scope = self._calls.scope
         if urls := list(scope.unpublished):
             await self._board.widen_scope(urls)
@@ -414,13 +414,13 @@ class ClusterSession:
                 await self._send_links(links)
             for message in batch:
                 if isinstance(message, RetryMessage):
-                    await self._send_retries(name, message)
+                    await self._send_requeued_urls(name, message)
                 elif isinstance(message, AckMessage):
-                    await self._send_outcomes(name, message)
+                    await self._send_acks(name, message)
             self._quota.subtract_acked_pages(self._outbox.mark_sent(len(batch)))
 
     async def _send_links(self, messages: Sequence[LinksMessage]) -> None:
-        place_new = self._calls.transfer.placement.agent_for_new_host
+        place_new = self._calls.transfer.placement.fixed_agent_for_new_host
         offers = [
             LinkOffer(message.host, site_for_limits(message.host), message.links, place_new(message.host))
             for message in messages
@@ -428,16 +428,16 @@ class ClusterSession:
         seeds = any(message.is_seed for message in messages)
         self._calls.count_dropped_links(await self._board.offer_links(offers, self._settings.bounds, seeds=seeds))
 
-    async def _send_retries(self, name: AgentId, message: RetryMessage) -> None:
+    async def _send_requeued_urls(self, name: AgentId, message: RetryMessage) -> None:
         # Rejected outcomes wait already, or belong to other agents.
         outcomes = zip(message.links, message.kinds, strict=True)
         counted = [(row, kind) for row, kind in outcomes if row[0] not in self._rejected_keys]
         if counted:
             rows, kinds = [row for row, _ in counted], [kind for _, kind in counted]
             batch = RetryBatch(message.host, rows, kinds, message.number)
-            self._calls.add_waiting_urls(await self._board.retry_failed(name, batch))
+            self._calls.add_to_waiting_total(await self._board.requeue_failed(name, batch))
 
-    async def _send_outcomes(self, me: AgentId, message: AckMessage) -> None:
+    async def _send_acks(self, me: AgentId, message: AckMessage) -> None:
         acks = [
             LeaseAck(LeaseId(host, epoch), [url.key for url in urls], [url.kind for url in urls])
             for host, epoch, urls in message.leases
@@ -459,7 +459,7 @@ class ClusterSession:
 
     # -- granted hosts
 
-    def _seconds_until_lease(self) -> float:
+    def _seconds_until_host_request(self) -> float:
         """Seconds until hosts should be asked for; inf while there is no room, or the lease is over."""
         if not self._frontier.hosts_wanted or not self._lease.is_valid:
             return math.inf
@@ -467,7 +467,7 @@ class ClusterSession:
 
     async def _lease_hosts(self) -> None:
         """Lease hosts, if there is room for more and the last request was not just refused."""
-        if self._seconds_until_lease():
+        if self._seconds_until_host_request():
             return
         name, wanted = self._lease.holder, self._frontier.hosts_wanted
         grants = await self._board.lease_hosts(name, wanted, _URLS_PER_GRANT)
@@ -501,14 +501,15 @@ class ClusterSession:
                 except DamagedValue as trouble:
                     damage = DamagedField("rows", str(trouble), (key,), row)
                     damaged.setdefault(LeaseId(grant.host, grant.epoch), []).append(damage)
-            settled, new = self._frontier.split_settled(links)
+            settled, new = self._frontier.split_links_by_settled(links)
             if settled:
-                over = self._calls.ack_known_outcomes(grant.host, grant.epoch, settled, self._quota.remaining_pages)
+                over = self._calls.ack_already_fetched_urls(
+                    grant.host, grant.epoch, settled, self._quota.remaining_pages
+                )
                 self._quota.request_extra_pages(over)
             state = HostState()
             if fresh:
                 state, unreadable = self._calls.transfer.import_host(grant)
-                state = clear_host_failure(state, new)
                 if unreadable:
                     damaged.setdefault(LeaseId(grant.host, grant.epoch), []).extend(unreadable)
             self._frontier.add_leased_host(grant.host, grant.epoch, new, state, grant.remaining_urls)
@@ -531,7 +532,7 @@ class ClusterSession:
                 )
             if len(values) > _MOST_LOGGED:
                 log.warning("%d more values of %s cannot be read", len(values) - _MOST_LOGGED, held.host)
-        await self._board.quarantine(name, damaged)
+        await self._board.quarantine_damaged_values(name, damaged)
 
 
 def open_coordinator(urls: Sequence[str], crawl: str) -> Coordinator:
@@ -588,7 +589,7 @@ async def read_crawl_spec(board: Coordinator, crawl: str) -> CrawlSpec | None:
 
     Raises `UsageError` if the crawl lies on other servers than were named.
     """
-    charter = await board.crawl_spec()
-    if charter is not None:
-        check_not_sharded(charter, crawl)
-    return charter
+    spec = await board.crawl_spec()
+    if spec is not None:
+        check_not_sharded(spec, crawl)
+    return spec

@@ -28,7 +28,7 @@ from redis.asyncio.connection import DefaultParser
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
-from fieldmouse.cluster.errors import RESTORE_HINT
+from fieldmouse.cluster.error_messages import RESTORE_HINT
 from fieldmouse.errors import CoordinatorDataLost, CoordinatorError, CoordinatorUnreachable, UsageError
 from fieldmouse.http.connection import ignore_common_names, tls_error_text
 
@@ -325,7 +325,7 @@ class RedisClient:
             socket_timeout=timeout,
             socket_connect_timeout=timeout,
             retry=Retry(NoBackoff(), 0),
-            redis_connect_func=self._on_connect,
+            redis_connect_func=self._connect_and_read_run_id,
             protocol=2,
             client_name="fieldmouse",
             parser_class=_BoundedParser,
@@ -333,7 +333,7 @@ class RedisClient:
         if self._pool.connection_class is aioredis.SSLConnection:
             self._pool.connection_class = _TlsConnection
 
-    async def _on_connect(self, connection: Any) -> None:
+    async def _connect_and_read_run_id(self, connection: Any) -> None:
         await connection.on_connect()
         await connection.send_command("INFO", "server")
         reply = await connection.read_response()
@@ -350,14 +350,14 @@ class RedisClient:
         async with self._connection() as connection:
             tail = (len(keys), *keys, self._runs[id(connection)], *arguments)
             try:
-                return await self._send(connection, "EVALSHA", script.digest, *tail)
+                return await self._send_and_read_reply(connection, "EVALSHA", script.digest, *tail)
             except exceptions.NoScriptError:
-                return await self._send(connection, "EVAL", script.text, *tail)
+                return await self._send_and_read_reply(connection, "EVAL", script.text, *tail)
 
     async def run_command(self, *words: ScriptArgument) -> Any:
         """Run a command that may be repeated."""
         async with self._connection() as connection:
-            return await self._send(connection, *words)
+            return await self._send_and_read_reply(connection, *words)
 
     @asynccontextmanager
     async def _connection(self) -> AsyncIterator[Any]:
@@ -374,7 +374,7 @@ class RedisClient:
                 await self._pool.disconnect(inuse_connections=False)
             raise translate_error(trouble, self.label, self._query) from trouble
 
-    async def server_id(self) -> str:
+    async def server_identity(self) -> str:
         """Identity of the server and its database, whatever name it was reached by."""
         run, database = _run_id(await self._server_info("server")), self._pool.connection_kwargs.get("db") or 0
         return f"{run}/{database}" if run else self.label
@@ -403,7 +403,7 @@ class RedisClient:
                 "set `maxmemory-policy noeviction` there",
             )
 
-    async def _send(self, connection: Any, *words: ScriptArgument) -> Any:
+    async def _send_and_read_reply(self, connection: Any, *words: ScriptArgument) -> Any:
         try:
             # The client packs commands in Python, which took most of the time here.
             packed = hiredis.pack_command(words)  # type: ignore[arg-type]  # its stub wants one word

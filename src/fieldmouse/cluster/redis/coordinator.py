@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from fieldmouse.cluster import decoding as blocks
-from fieldmouse.cluster import errors
+from fieldmouse.cluster import error_messages
 from fieldmouse.cluster.coordinator import (
     MOST_EXAMPLES,
     MOST_LISTED_AGENTS,
@@ -44,7 +44,7 @@ from fieldmouse.cluster.coordinator import (
     RetryBatch,
     Row,
     SiteBounds,
-    UnqueuedHosts,
+    StrandedHosts,
 )
 from fieldmouse.cluster.decoding import DamagedValue, UrlsToRefetch, decode_bool, decode_crawl_spec, decode_int
 from fieldmouse.cluster.redis.connection import (
@@ -123,17 +123,17 @@ class RedisCoordinator:
         except ScriptRefusal as refused:
             match refused.code:
                 case "LOST":
-                    raise errors.crawl_lost_error(self._crawl) from None
+                    raise error_messages.crawl_lost_error(self._crawl) from None
                 case "HIDDEN":
-                    raise errors.rebuild_running_error(self._crawl) from None
+                    raise error_messages.rebuild_running_error(self._crawl) from None
                 case "HELD":
-                    raise errors.crawl_not_empty_error(self._crawl) from None
+                    raise error_messages.crawl_not_empty_error(self._crawl) from None
                 case "OLDER":
-                    raise errors.stale_data_error(refused.detail, self._server.label) from None
+                    raise error_messages.stale_data_error(refused.detail, self._server.label) from None
                 case "FENCED" if name:
-                    raise errors.fenced_error(name) from None
+                    raise error_messages.fenced_error(name) from None
                 case "NEWER" if name:
-                    raise errors.superseded_error(name) from None
+                    raise error_messages.superseded_error(name) from None
             raise
 
     def _decode_reply(self, read: Callable[[Any], T], reply: Any) -> T:
@@ -145,8 +145,8 @@ class RedisCoordinator:
 
     # -- the crawl
 
-    async def server_id(self) -> str:
-        return await self._server.server_id()
+    async def server_identity(self) -> str:
+        return await self._server.server_identity()
 
     async def crawl_spec(self) -> CrawlSpec | None:
         reply = await self._server.run_command("HGET", f"{self._prefix}meta", "charter")
@@ -155,8 +155,8 @@ class RedisCoordinator:
     def _decode_spec(self, reply: bytes) -> CrawlSpec:
         return decode_crawl_spec(reply, self._server.label)
 
-    async def create_crawl(self, charter: CrawlSpec) -> CrawlSpec:
-        return self._decode_reply(self._decode_spec, await self._run_script("found", msgspec.json.encode(charter)))
+    async def create_crawl(self, spec: CrawlSpec) -> CrawlSpec:
+        return self._decode_reply(self._decode_spec, await self._run_script("found", msgspec.json.encode(spec)))
 
     async def stop_crawl(self, why: str) -> None:
         await self._run_script("end", why)
@@ -165,17 +165,17 @@ class RedisCoordinator:
 
     async def join(self, name: AgentId, lease: float) -> None:
         await self._server.check_no_eviction()
-        await self._release_fenced(await self._run_script("join", milliseconds(lease), name=name))
+        await self._release_leases_of_fenced_agents(await self._run_script("join", milliseconds(lease), name=name))
 
-    async def _release_fenced(self, done: int) -> None:
+    async def _release_leases_of_fenced_agents(self, done: int) -> None:
         """Release the leases of fenced agents, a few at a time."""
         while not self._decode_reply(_parse_all_released, done):
             done = await self._run_script("sweep")
 
-    async def is_active(self, name: AgentId) -> bool:
+    async def was_never_fenced(self, name: AgentId) -> bool:
         return self._decode_reply(parse_bool_reply, await self._run_script("outlives", name.agent, name.incarnation))
 
-    async def check_heartbeat_known(self, since: HeartbeatId) -> None:
+    async def check_no_data_lost(self, since: HeartbeatId) -> None:
         await self._run_script("recalls", *heartbeat_mark_args(since))
 
     async def heartbeat(self, name: AgentId, beat: HeartbeatRequest) -> HeartbeatReply:
@@ -185,20 +185,20 @@ class RedisCoordinator:
         since, lease = heartbeat_mark_args(beat.since), milliseconds(beat.lease_seconds)
         words = (beat.status, lease, beat.list_after, MOST_LISTED_AGENTS, beat.number, *since, beat.known_scope_pages)
         reply = await self._run_script("beat", *words, name=name)
-        pulse, swept = self._decode_reply(parse_heartbeat_reply, reply)
-        await self._release_fenced(swept)
-        return pulse
+        heartbeat_reply, swept = self._decode_reply(parse_heartbeat_reply, reply)
+        await self._release_leases_of_fenced_agents(swept)
+        return heartbeat_reply
 
     async def widen_scope(self, urls: Sequence[Url]) -> None:
         await self._run_script("widen", len(urls), *urls)
 
     async def leave(self, name: AgentId) -> None:
-        await self._release_fenced(await self._run_script("leave", name.agent, name.incarnation, 1))
+        await self._release_leases_of_fenced_agents(await self._run_script("leave", name.agent, name.incarnation, 1))
 
     async def totals(self) -> CrawlTotals:
         return self._decode_reply(parse_totals, await self._run_script("look"))
 
-    async def unqueued_hosts(self) -> UnqueuedHosts:
+    async def stranded_hosts(self) -> StrandedHosts:
         total, names, cursor = 0, dict[Host, None](), ""
         while True:
             cursor, count, hosts, repaired = self._decode_reply(
@@ -208,7 +208,7 @@ class RedisCoordinator:
             total += count - (len(hosts) - len(fresh))  # a scan may return a key twice
             names.update(dict.fromkeys(fresh))
             if not cursor:
-                return UnqueuedHosts(total, tuple(names)[:MOST_EXAMPLES], repaired)
+                return StrandedHosts(total, tuple(names)[:MOST_EXAMPLES], repaired)
 
     async def list_agents(self) -> list[ListedAgent]:
         return self._decode_reply(parse_agents_of_totals, await self._run_script("look"))
@@ -220,16 +220,16 @@ class RedisCoordinator:
         return self._decode_reply(parse_bool_reply, await self._run_script("drain", agent))
 
     async def forget_agent(self, agent: str, *, again: bool) -> int:
-        await self._release_fenced(await self._run_script("leave", agent, "", 0))
-        charter, urls_again = await self.crawl_spec(), 0
-        if not again or charter is None:
+        await self._release_leases_of_fenced_agents(await self._run_script("leave", agent, "", 0))
+        spec, urls_again = await self.crawl_spec(), 0
+        if not again or spec is None:
             return 0
         reply = await self._server.run_command("HGETALL", f"{self._prefix}back:{agent}")
         taken_back = Counter(self._decode_reply(parse_retry_counts, reply))
         while kept := await self._run_script("kept", agent):
             digest, urls, counts, kinds = self._decode_reply(parse_kept_batch, kept)
             try:
-                batch = UrlsToRefetch(urls, counts, kinds, taken_back, charter.key_seed)
+                batch = UrlsToRefetch(urls, counts, kinds, taken_back, spec.key_seed)
             except ValueError as trouble:
                 log.warning("a batch of URLs that %s acknowledged cannot be read, and is left out: %s", agent, trouble)
                 await self._run_script("again", agent, digest, 0, 0)
@@ -262,10 +262,10 @@ class RedisCoordinator:
             result, raw = self._decode_reply(parse_offer_result, reply)
             results.append(result)
             if raw:
-                await self._compress_queues(raw)
-        return OfferResult.total(results)
+                await self._compress_queue_tails(raw)
+        return OfferResult.sum_results(results)
 
-    async def _compress_queues(self, hosts: Sequence[bytes]) -> None:
+    async def _compress_queue_tails(self, hosts: Sequence[bytes]) -> None:
         """Compress the raw ends of these queues, unless they change in between."""
         reply = await self._run_script("tails", len(hosts), *hosts)
         queues: list[tuple[ScriptArgument, ...]] = []
@@ -285,7 +285,7 @@ class RedisCoordinator:
     async def lease_hosts(self, name: AgentId, hosts: int, urls: int, soon: float = 0.0) -> list[HostGrant]:
         answer = await self._run_script("lease", hosts, urls, milliseconds(soon), name=name)
         reply = self._decode_reply(parse_grants, answer)
-        await self._release_fenced(reply.all_released)
+        await self._release_leases_of_fenced_agents(reply.all_released)
         for host, epoch in reply.surplus:
             await self._run_script("surrender", 1, host, epoch, 0, 0, name=name)
         for host, epoch, why in reply.invalid:
@@ -293,7 +293,7 @@ class RedisCoordinator:
             await self._run_script("quarantine", 1, host, epoch, "host", why[:500], 0, b"", name=name)
         return reply.grants
 
-    async def request_hosts(self, name: AgentId, hosts: Sequence[Host]) -> None:
+    async def request_hosts_for_polls(self, name: AgentId, hosts: Sequence[Host]) -> None:
         for start in range(0, len(hosts), _MOST_WISHES):
             part = hosts[start : start + _MOST_WISHES]
             await self._run_script("wish", len(part), *part, name=name)
@@ -308,8 +308,10 @@ class RedisCoordinator:
             grants += self._decode_reply(partial(parse_more_urls, held=part), reply)
         return grants
 
-    async def save_host_payloads(self, name: AgentId, luggage: Mapping[LeaseId, HostPayload]) -> None:
-        words = count_and_flatten((held.host, held.epoch, *payload_args(payload)) for held, payload in luggage.items())
+    async def save_host_payloads(self, name: AgentId, host_payload: Mapping[LeaseId, HostPayload]) -> None:
+        words = count_and_flatten(
+            (held.host, held.epoch, *payload_args(payload)) for held, payload in host_payload.items()
+        )
         await self._run_script("note", *words, name=name)
 
     async def release_hosts(self, name: AgentId, hosts: Sequence[ReleasedHost]) -> None:
@@ -347,7 +349,7 @@ class RedisCoordinator:
         results = self._decode_reply(partial(parse_ack_results, bookings=len(told.acks)), answers)
         return [() if counts else ack.keys for counts, ack in zip(results, told.acks, strict=True)]
 
-    async def retry_failed(self, name: AgentId, taken: RetryBatch) -> int:
+    async def requeue_failed(self, name: AgentId, taken: RetryBatch) -> int:
         rows = [(taken.host, taken.rows, taken.kinds)]
         return await self._requeue_urls("takeback", (taken.number,), rows, name)
 
@@ -355,13 +357,13 @@ class RedisCoordinator:
         words = (ask.limit, ask.keep, ask.want, ask.acked_elsewhere, int(ask.frozen))
         return self._decode_reply(parse_int_reply, await self._run_script("reserve", *words, name=name))
 
-    async def count_acked_pages(self) -> PageCount:
+    async def acked_page_count(self) -> PageCount:
         return self._decode_reply(parse_page_count, await self._run_script("pages"))
 
     async def last_acked_batch(self, name: AgentId) -> int:
         return self._decode_reply(parse_int_reply, await self._run_script("lasttold", name.agent, name.incarnation))
 
-    async def quarantine(self, name: AgentId, damaged: Mapping[LeaseId, Sequence[DamagedField]]) -> int:
+    async def quarantine_damaged_values(self, name: AgentId, damaged: Mapping[LeaseId, Sequence[DamagedField]]) -> int:
         return self._decode_reply(
             parse_int_reply, await self._run_script("quarantine", *quarantine_args(damaged), name=name)
         )

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from fieldmouse.cluster.coordinator import AgentId, CrawlSpec, HeartbeatId, HostOutcomes, HostPayload
-from fieldmouse.cluster.errors import agents_active_error
+from fieldmouse.cluster.error_messages import agents_active_error
 from fieldmouse.cluster.redis.connection import ScriptRefusal, load_script
 from fieldmouse.cluster.redis.coordinator import RedisCoordinator, parse_bool_reply, parse_int_reply
 from fieldmouse.cluster.redis.script_codec import (
@@ -32,12 +32,12 @@ class RedisRebuilder(RedisCoordinator):
         self._hidden = f"{self._prefix}hidden"
         self._script_keys = (self._prefix, self._hidden)
 
-    async def begin_hidden(self, charter: CrawlSpec) -> CrawlSpec:
+    async def begin_hidden(self, spec: CrawlSpec) -> CrawlSpec:
         await self._server.check_no_eviction()
-        reply = await self._run_script("hide", msgspec.json.encode(charter))
+        reply = await self._run_script("hide", msgspec.json.encode(spec))
         return self._decode_reply(self._decode_spec, reply)
 
-    async def clear_stale_copy(self, key_seed: int, since: Sequence[HeartbeatId]) -> bool:
+    async def clear_outdated_crawl(self, key_seed: int, since: Sequence[HeartbeatId]) -> bool:
         visible = await self.crawl_spec()  # of the visible crawl
         if visible is not None and visible.key_seed != key_seed:
             return False  # a different crawl: `begin_hidden` refuses
@@ -83,9 +83,9 @@ class RedisRebuilder(RedisCoordinator):
     async def mark_agent_restored(self, name: AgentId, told: int) -> None:
         await self._run_script("noterestored", name.agent, name.incarnation, told)
 
-    async def restore_host_payloads(self, luggage: Mapping[Host, HostPayload]) -> None:
+    async def restore_host_payloads(self, host_payload: Mapping[Host, HostPayload]) -> None:
         await self._run_script(
-            "settlehosts", *count_and_flatten((host, *payload_args(payload)) for host, payload in luggage.items())
+            "settlehosts", *count_and_flatten((host, *payload_args(payload)) for host, payload in host_payload.items())
         )
 
     async def publish_crawl(self, lease: float, delay: float, age: float = 0.0) -> None:

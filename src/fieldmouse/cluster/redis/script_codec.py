@@ -102,14 +102,14 @@ def split_offers(offers: Sequence[LinkOffer]) -> Iterator[list[LinkOffer]]:
     yield part
 
 
-def payload_args(luggage: HostPayload) -> tuple[ScriptArgument, ...]:
+def payload_args(host_payload: HostPayload) -> tuple[ScriptArgument, ...]:
     return (
-        luggage.state,
-        milliseconds(luggage.rest),
-        milliseconds(luggage.delay),
-        luggage.policy_data,
-        blocks.compress_text(luggage.robots_txt),
-        milliseconds(luggage.robots_txt_seconds),
+        host_payload.state,
+        milliseconds(host_payload.rest),
+        milliseconds(host_payload.delay),
+        host_payload.policy_data,
+        blocks.compress_text(host_payload.robots_txt),
+        milliseconds(host_payload.robots_txt_seconds),
     )
 
 
@@ -242,7 +242,7 @@ def parse_grant(reply: Any) -> HostGrant:
     damaged: list[DamagedField] = []
     rows: list[Row] = []
     text = decode_or_report(decode_robots_txt, robots_txt, b"", "rt", damaged)
-    luggage = HostPayload(
+    host_payload = HostPayload(
         state=check_bytes(state, "state", MOST_STATE),
         rest=decode_seconds(rest, "rest"),
         delay=decode_seconds(delay, "delay"),
@@ -257,7 +257,12 @@ def parse_grant(reply: Any) -> HostGrant:
             value = blob[: 1 << 16] if isinstance(blob, bytes) else b""
             damaged.append(DamagedField("rows", str(trouble), tuple(_keys_or_none(blob)), value))
     return HostGrant(
-        decode_host(host), decode_int(epoch, "epoch", 1), rows, luggage, decode_int(left, "rows left"), tuple(damaged)
+        decode_host(host),
+        decode_int(epoch, "epoch", 1),
+        rows,
+        host_payload,
+        decode_int(left, "rows left"),
+        tuple(damaged),
     )
 
 
@@ -403,14 +408,14 @@ def parse_agents(listed: Any) -> list[ListedAgent]:
     notes = []
     for note in check_list(listed, "agents", MOST_REPLY_AGENTS):
         try:
-            agent, start, alive, draining, advert, ago, hosts = check_list(note, "agent", 7, 7)
+            agent, start, alive, draining, agent_status, ago, hosts = check_list(note, "agent", 7, 7)
             notes.append(
                 ListedAgent(
                     decode_agent_name(agent),
                     decode_int(start, "start"),
                     decode_bool(alive, "alive"),
                     decode_bool(draining, "drains"),
-                    check_bytes(advert, "advert", MOST_STATUS),
+                    check_bytes(agent_status, "advert", MOST_STATUS),
                     decode_seconds(ago, "heard"),
                     decode_int(hosts, "hosts"),
                 )

@@ -46,9 +46,9 @@ from fieldmouse.cluster.coordinator import (
     RetryBatch,
     Row,
     SiteBounds,
-    UnqueuedHosts,
+    StrandedHosts,
 )
-from fieldmouse.cluster.errors import crawl_lost_error, shard_missing_error
+from fieldmouse.cluster.error_messages import crawl_lost_error, shard_missing_error
 from fieldmouse.cluster.sharded.sharding import (
     check_distinct_servers,
     gather_all,
@@ -91,51 +91,51 @@ class ShardedCoordinator:
 
     # -- the crawl
 
-    async def server_id(self) -> str:
-        return " ".join(await gather_all([board.server_id() for board in self._named.values()]))
+    async def server_identity(self) -> str:
+        return " ".join(await gather_all([board.server_identity() for board in self._named.values()]))
 
-    async def _specs_by_server(self) -> dict[str, CrawlSpec | None]:
-        charters = await gather_all([board.crawl_spec() for board in self._named.values()])
-        return dict(zip(self._named, charters, strict=True))
+    async def _crawl_specs_by_server(self) -> dict[str, CrawlSpec | None]:
+        specs = await gather_all([board.crawl_spec() for board in self._named.values()])
+        return dict(zip(self._named, specs, strict=True))
 
     async def crawl_spec(self) -> CrawlSpec | None:
-        charters = await self._specs_by_server()
-        order = shard_order(charters, self._crawl)
+        specs = await self._crawl_specs_by_server()
+        order = shard_order(specs, self._crawl)
         if order is not None:
             self._shards = [self._named[label] for label in order]
-            charter = charters[order[0]]
-            return None if charter is None else replace(charter, servers=(), place=0)  # as agents see it
+            spec = specs[order[0]]
+            return None if spec is None else replace(spec, servers=(), place=0)  # as agents see it
         await check_distinct_servers(self._named)
-        there = [label for label, charter in charters.items() if charter is not None]
+        there = [label for label, spec in specs.items() if spec is not None]
         books = await gather_all([self._named[label].totals() for label in there])
         if any(totals.started or totals.seen for totals in books):
-            raise shard_missing_error(self._crawl, [label for label in charters if label not in there])
+            raise shard_missing_error(self._crawl, [label for label in specs if label not in there])
         return None  # its creator has not reached all servers yet
 
-    async def create_crawl(self, charter: CrawlSpec) -> CrawlSpec:
+    async def create_crawl(self, spec: CrawlSpec) -> CrawlSpec:
         """Create a crawl on the servers that lack it. A specification found on one of them takes precedence.
 
         All creators visit the servers in the same order, so all of them find the specification of the
         first one.
         """
         await check_distinct_servers(self._named)
-        stored = await self._specs_by_server()
+        stored = await self._crawl_specs_by_server()
         shard_order(stored, self._crawl)
         there = [other for other in stored.values() if other is not None]
-        charter = there[0] if there else replace(charter, servers=tuple(sorted(self._named)))
+        spec = there[0] if there else replace(spec, servers=tuple(sorted(self._named)))
         free = sorted({*range(len(self._named))} - {other.place for other in there})
         strangers = sorted(label for label, other in stored.items() if other is None)
         for label in strangers:
-            if label not in charter.servers:  # another agent created it on other servers just now
+            if label not in spec.servers:  # another agent created it on other servers just now
                 raise shard_missing_error(self._crawl, [label])
         for place, label in zip(free, strangers, strict=True):
-            charter = await self._named[label].create_crawl(replace(charter, place=place))
+            spec = await self._named[label].create_crawl(replace(spec, place=place))
         settled = await self.crawl_spec()
         if settled is None:
             raise crawl_lost_error(self._crawl)
         return settled
 
-    async def _require_shards(self) -> Sequence[Coordinator]:
+    async def _load_shards(self) -> Sequence[Coordinator]:
         if not self._shards and await self.crawl_spec() is None:
             raise crawl_lost_error(self._crawl)
         return self._shards
@@ -144,11 +144,13 @@ class ShardedCoordinator:
         await self._on_each(lambda board: board.stop_crawl(why))
 
     async def _on_each(self, act: Callable[[Coordinator], Awaitable[T]]) -> list[T]:
-        return await gather_all([act(board) for board in await self._require_shards()])
+        return await gather_all([act(board) for board in await self._load_shards()])
 
-    async def _by_host(self, things: Iterable[K], host_of: Callable[[K], Host]) -> list[tuple[Coordinator, list[K]]]:
+    async def _group_by_shard(
+        self, things: Iterable[K], host_of: Callable[[K], Host]
+    ) -> list[tuple[Coordinator, list[K]]]:
         """Servers that have any of the hosts, each with its share of `things`."""
-        boards = await self._require_shards()
+        boards = await self._load_shards()
         parts: dict[int, list[K]] = {}
         for thing in things:
             parts.setdefault(shard_of_host(host_of(thing), len(boards)), []).append(thing)
@@ -159,15 +161,15 @@ class ShardedCoordinator:
     async def join(self, name: AgentId, lease: float) -> None:
         await self._on_each(lambda board: board.join(name, lease))
 
-    async def is_active(self, name: AgentId) -> bool:
-        return all(await self._on_each(lambda board: board.is_active(name)))
+    async def was_never_fenced(self, name: AgentId) -> bool:
+        return all(await self._on_each(lambda board: board.was_never_fenced(name)))
 
-    async def check_heartbeat_known(self, since: HeartbeatId) -> None:
-        await self._on_each(lambda board: board.check_heartbeat_known(since))
+    async def check_no_data_lost(self, since: HeartbeatId) -> None:
+        await self._on_each(lambda board: board.check_no_data_lost(since))
 
     async def heartbeat(self, name: AgentId, beat: HeartbeatRequest) -> HeartbeatReply:
-        boards = await self._require_shards()
-        pulses: dict[int, HeartbeatReply] = {}
+        boards = await self._load_shards()
+        heartbeat_replies: dict[int, HeartbeatReply] = {}
 
         async def call(places: Iterable[int]) -> None:
             asked = list(places)
@@ -179,14 +181,16 @@ class ShardedCoordinator:
                     self._unreachable.add(place)
                 elif isinstance(answer, HeartbeatReply):
                     self._unreachable.discard(place)
-                    pulses[place] = answer
+                    heartbeat_replies[place] = answer
             raise_worst_error(answers)
 
         if self._unreachable:
             await call(sorted(self._unreachable))
-        await call([place for place in range(len(boards)) if place not in pulses])
-        replies = [pulse for _, pulse in sorted(pulses.items())]
-        return merge_heartbeat_replies(replies, await self._consistent_totals([pulse.totals for pulse in replies]))
+        await call([place for place in range(len(boards)) if place not in heartbeat_replies])
+        replies = [heartbeat_reply for _, heartbeat_reply in sorted(heartbeat_replies.items())]
+        return merge_heartbeat_replies(
+            replies, await self._consistent_totals([heartbeat_reply.totals for heartbeat_reply in replies])
+        )
 
     async def widen_scope(self, urls: Sequence[Url]) -> None:
         await self._on_each(lambda board: board.widen_scope(urls))
@@ -206,9 +210,9 @@ class ShardedCoordinator:
             books = again
         return total
 
-    async def unqueued_hosts(self) -> UnqueuedHosts:
-        parts = await self._on_each(lambda board: board.unqueued_hosts())
-        return UnqueuedHosts(
+    async def stranded_hosts(self) -> StrandedHosts:
+        parts = await self._on_each(lambda board: board.stranded_hosts())
+        return StrandedHosts(
             count=sum(part.count for part in parts),
             examples=tuple(host for part in parts for host in part.examples)[:MOST_EXAMPLES],
             repaired=sum(part.repaired for part in parts),
@@ -233,11 +237,11 @@ class ShardedCoordinator:
     # -- links
 
     async def offer_links(self, offers: Sequence[LinkOffer], bounds: SiteBounds, *, seeds: bool = False) -> OfferResult:
-        parts = await self._by_host(offers, lambda offer: offer.host)
+        parts = await self._group_by_shard(offers, lambda offer: offer.host)
         if seeds:  # each server learns that the crawl has begun together with its seeds
             concerned = [board for board, _ in parts]
-            parts += [(board, []) for board in await self._require_shards() if board not in concerned]
-        return OfferResult.total(
+            parts += [(board, []) for board in await self._load_shards() if board not in concerned]
+        return OfferResult.sum_results(
             await gather_all([board.offer_links(part, bounds, seeds=seeds) for board, part in parts])
         )
 
@@ -245,7 +249,7 @@ class ShardedCoordinator:
 
     async def lease_hosts(self, name: AgentId, hosts: int, urls: int, soon: float = 0.0) -> list[HostGrant]:
         """Lease from one server if it has enough, starting with another one each time."""
-        boards = await self._require_shards()
+        boards = await self._load_shards()
         self._turn += 1
         grants: list[HostGrant] = []
         for number in range(len(boards)):
@@ -260,34 +264,34 @@ class ShardedCoordinator:
                 break  # these grants are ours; the next heartbeat recovers the rest
         return grants
 
-    async def request_hosts(self, name: AgentId, hosts: Sequence[Host]) -> None:
-        parts = await self._by_host(hosts, lambda host: host)
-        await gather_all([board.request_hosts(name, part) for board, part in parts])
+    async def request_hosts_for_polls(self, name: AgentId, hosts: Sequence[Host]) -> None:
+        parts = await self._group_by_shard(hosts, lambda host: host)
+        await gather_all([board.request_hosts_for_polls(name, part) for board, part in parts])
 
     async def lease_more_urls(self, name: AgentId, held: Sequence[LeaseId], urls: int) -> list[HostGrant]:
-        parts = await self._by_host(held, lambda each: each.host)
+        parts = await self._group_by_shard(held, lambda each: each.host)
         answers = await gather_all([board.lease_more_urls(name, part, urls) for board, part in parts])
         grants: dict[LeaseId, HostGrant] = {}
         for (_, part), part_grants in zip(parts, answers, strict=True):
             grants.update(zip(part, part_grants, strict=True))
         return [grants[each] for each in held]
 
-    async def save_host_payloads(self, name: AgentId, luggage: Mapping[LeaseId, HostPayload]) -> None:
-        parts = await self._by_host(luggage.items(), lambda item: item[0].host)
+    async def save_host_payloads(self, name: AgentId, host_payload: Mapping[LeaseId, HostPayload]) -> None:
+        parts = await self._group_by_shard(host_payload.items(), lambda item: item[0].host)
         await gather_all([board.save_host_payloads(name, dict(part)) for board, part in parts])
 
     async def release_hosts(self, name: AgentId, hosts: Sequence[ReleasedHost]) -> None:
-        parts = await self._by_host(hosts, lambda given: given.lease.host)
+        parts = await self._group_by_shard(hosts, lambda given: given.lease.host)
         await gather_all([board.release_hosts(name, part) for board, part in parts])
 
     async def return_urls(self, name: AgentId, rows: Mapping[LeaseId, Sequence[Row]]) -> None:
-        parts = await self._by_host(rows.items(), lambda item: item[0].host)
+        parts = await self._group_by_shard(rows.items(), lambda item: item[0].host)
         await gather_all([board.return_urls(name, dict(part)) for board, part in parts])
 
     async def reconcile_leases(self, name: AgentId, known: Mapping[LeaseId, Collection[int]]) -> list[LeaseId]:
-        parts = await self._by_host(known.items(), lambda item: item[0].host)
+        parts = await self._group_by_shard(known.items(), lambda item: item[0].host)
         concerned = [board for board, _ in parts]
-        parts += [(board, []) for board in await self._require_shards() if board not in concerned]
+        parts += [(board, []) for board in await self._load_shards() if board not in concerned]
         lost = await gather_all([board.reconcile_leases(name, dict(part)) for board, part in parts])
         return [held for part in lost for held in part]
 
@@ -295,7 +299,7 @@ class ShardedCoordinator:
 
     async def lease_addresses(self, name: AgentId, asks: Sequence[AddressRequest]) -> list[AddressReply]:
         """Lease addresses; those of a server that cannot be reached are refused."""
-        boards = await self._require_shards()
+        boards = await self._load_shards()
         parts: dict[int, dict[int, AddressRequest]] = {}
         for number, ask in enumerate(asks):
             place = shard_of_address(ask.address, len(boards))
@@ -315,7 +319,7 @@ class ShardedCoordinator:
         return answers
 
     async def release_addresses(self, name: AgentId, rests: Mapping[str, float]) -> None:
-        boards = await self._require_shards()
+        boards = await self._load_shards()
         parts: dict[int, dict[str, float]] = {}
         for address, rest in rests.items():
             parts.setdefault(shard_of_address(address, len(boards)), {})[address] = rest
@@ -328,7 +332,7 @@ class ShardedCoordinator:
 
         Raises `AgentFenced` only if the agent is fenced on all of them; elsewhere its outcomes count.
         """
-        boards = await self._require_shards()
+        boards = await self._load_shards()
         parts = split_batch(told, len(boards))
         answers = await asyncio.gather(
             *(boards[place].ack(name, part) for place, (_, part) in parts.items()), return_exceptions=True
@@ -341,26 +345,26 @@ class ShardedCoordinator:
                     strays[number] = keys
         return strays
 
-    async def retry_failed(self, name: AgentId, taken: RetryBatch) -> int:
-        boards = await self._require_shards()
-        return await boards[shard_of_host(taken.host, len(boards))].retry_failed(name, taken)
+    async def requeue_failed(self, name: AgentId, taken: RetryBatch) -> int:
+        boards = await self._load_shards()
+        return await boards[shard_of_host(taken.host, len(boards))].requeue_failed(name, taken)
 
     async def reserve_pages(self, name: AgentId, ask: ReservationRequest) -> int:
-        first, *others = await self._require_shards()
-        counts = await gather_all([board.count_acked_pages() for board in others])
+        first, *others = await self._load_shards()
+        counts = await gather_all([board.acked_page_count() for board in others])
         for _ in range(_TRIES):
             pages = await first.reserve_pages(name, _with_counts(ask, counts))
-            before, counts = counts, await gather_all([board.count_acked_pages() for board in others])
+            before, counts = counts, await gather_all([board.acked_page_count() for board in others])
             if counts == before:
                 return pages
         return await first.reserve_pages(name, replace(_with_counts(ask, counts), frozen=True))
 
-    async def count_acked_pages(self) -> PageCount:
-        return _sum_counts(await self._on_each(lambda board: board.count_acked_pages()))
+    async def acked_page_count(self) -> PageCount:
+        return _sum_counts(await self._on_each(lambda board: board.acked_page_count()))
 
-    async def quarantine(self, name: AgentId, damaged: Mapping[LeaseId, Sequence[DamagedField]]) -> int:
-        parts = await self._by_host(damaged.items(), lambda item: item[0].host)
-        return sum(await gather_all([board.quarantine(name, dict(part)) for board, part in parts]))
+    async def quarantine_damaged_values(self, name: AgentId, damaged: Mapping[LeaseId, Sequence[DamagedField]]) -> int:
+        parts = await self._group_by_shard(damaged.items(), lambda item: item[0].host)
+        return sum(await gather_all([board.quarantine_damaged_values(name, dict(part)) for board, part in parts]))
 
     async def last_acked_batch(self, name: AgentId) -> int:
         """A batch reaches all servers concerned before the next one is sent."""

@@ -23,9 +23,9 @@ from fieldmouse.cluster.coordinator import (
     OfferResult,
     SiteBounds,
 )
-from fieldmouse.cluster.errors import crawl_not_empty_error
+from fieldmouse.cluster.error_messages import crawl_not_empty_error
 from fieldmouse.cluster.sharded.sharding import (
-    UrlParts,
+    PackedUrlGroups,
     check_distinct_servers,
     gather_all,
     shard_of_host,
@@ -48,30 +48,32 @@ class ShardedRebuilder:
         self._hidden: dict[int, CrawlRebuilder] = {}  # builders of the lost shards, by index
         self._intact: list[Coordinator] = []
 
-    async def clear_stale_copy(self, key_seed: int, since: Sequence[HeartbeatId]) -> bool:
-        return any(await gather_all([builder.clear_stale_copy(key_seed, since) for builder in self._builders.values()]))
+    async def clear_outdated_crawl(self, key_seed: int, since: Sequence[HeartbeatId]) -> bool:
+        return any(
+            await gather_all([builder.clear_outdated_crawl(key_seed, since) for builder in self._builders.values()])
+        )
 
-    async def begin_hidden(self, charter: CrawlSpec) -> CrawlSpec:
+    async def begin_hidden(self, spec: CrawlSpec) -> CrawlSpec:
         await check_distinct_servers(self._boards)
         stored = await gather_all([board.crawl_spec() for board in self._boards.values()])
-        charters = dict(zip(self._boards, stored, strict=True))
-        for label, each in list(charters.items()):
-            is_other = each is not None and each.key_seed != charter.key_seed
+        specs = dict(zip(self._boards, stored, strict=True))
+        for label, each in list(specs.items()):
+            is_other = each is not None and each.key_seed != spec.key_seed
             if is_other and not (await self._boards[label].totals()).seen:
-                charters[label] = None  # another crawl that was created but never used
-        if shard_order(charters, self._crawl) is not None:
+                specs[label] = None  # another crawl that was created but never used
+        if shard_order(specs, self._crawl) is not None:
             raise crawl_not_empty_error(self._crawl)
-        there = {label: each for label, each in charters.items() if each is not None}
-        servers = next((each.servers for each in there.values()), tuple(sorted(charters)))
-        if len(servers) != len(charters):
-            raise wrong_servers_error(self._crawl, servers, len(charters))
+        there = {label: each for label, each in specs.items() if each is not None}
+        servers = next((each.servers for each in there.values()), tuple(sorted(specs)))
+        if len(servers) != len(specs):
+            raise wrong_servers_error(self._crawl, servers, len(specs))
         free = sorted({*range(len(servers))} - {each.place for each in there.values()})
-        strangers = sorted(label for label in charters if label not in there)
-        hidden = charter
+        strangers = sorted(label for label in specs if label not in there)
+        hidden = spec
         for place, label in zip(free, strangers, strict=True):
             builder = self._hidden[place] = self._builders[label]
-            hidden = await builder.begin_hidden(replace(charter, servers=servers, place=place))
-            if hidden.key_seed != charter.key_seed:
+            hidden = await builder.begin_hidden(replace(spec, servers=servers, place=place))
+            if hidden.key_seed != spec.key_seed:
                 return hidden
         self._intact = [self._boards[label] for label in there]
         return next(iter(there.values()), hidden)
@@ -89,22 +91,24 @@ class ShardedRebuilder:
     async def restore_outcomes(
         self, name: AgentId, hosts: Sequence[HostOutcomes], urls: bytes = b"", *, bounded: bool = False
     ) -> int:
-        url_parts, new = UrlParts(urls, [len(host.keys) for host in hosts]), 0
+        url_parts, new = PackedUrlGroups(urls, [len(host.keys) for host in hosts]), 0
         for builder, part in self._by_lost_shard(enumerate(hosts), lambda numbered: numbered[1].host):
-            packed = url_parts.pack(number for number, _ in part)
+            packed = url_parts.pack_groups(number for number, _ in part)
             new += await builder.restore_outcomes(name, [host for _, host in part], packed, bounded=bounded)
         return new
 
     async def mark_agent_restored(self, name: AgentId, told: int) -> None:
         await gather_all([builder.mark_agent_restored(name, told) for builder in self._hidden.values()])
 
-    async def restore_host_payloads(self, luggage: Mapping[Host, HostPayload]) -> None:
-        for builder, part in self._by_lost_shard(luggage.items(), lambda item: item[0]):
+    async def restore_host_payloads(self, host_payload: Mapping[Host, HostPayload]) -> None:
+        for builder, part in self._by_lost_shard(host_payload.items(), lambda item: item[0]):
             await builder.restore_host_payloads(dict(part))
 
     async def offer_links(self, offers: Sequence[LinkOffer], bounds: SiteBounds, *, seeds: bool = False) -> OfferResult:
         parts = self._by_lost_shard(offers, lambda offer: offer.host)
-        return OfferResult.total([await builder.offer_links(part, bounds, seeds=seeds) for builder, part in parts])
+        return OfferResult.sum_results(
+            [await builder.offer_links(part, bounds, seeds=seeds) for builder, part in parts]
+        )
 
     async def totals(self) -> CrawlTotals:
         hidden = await gather_all([builder.totals() for builder in self._hidden.values()])

@@ -61,21 +61,24 @@ def split_batch(told: AckBatch, servers: int) -> dict[int, tuple[list[int], AckB
         numbers.setdefault(shard_of_host(booked.lease.host, servers), []).append(number)
     if len(numbers) == 1:
         return {place: (positions, told) for place, positions in numbers.items()}
-    urls = UrlParts(told.urls, [len(booked.keys) for booked in told.acks])
+    urls = PackedUrlGroups(told.urls, [len(booked.keys) for booked in told.acks])
     return {
-        place: (positions, AckBatch([told.acks[number] for number in positions], urls.pack(positions), told.number))
+        place: (
+            positions,
+            AckBatch([told.acks[number] for number in positions], urls.pack_groups(positions), told.number),
+        )
         for place, positions in sorted(numbers.items())
     }
 
 
-class UrlParts:
+class PackedUrlGroups:
     """Packed URLs of several leases or hosts, of which each has one of the `counts`; may be empty."""
 
     def __init__(self, packed: bytes, counts: Iterable[int]):
         urls = iter(unpack_urls(packed) if packed else [])
         self._parts = [list(islice(urls, count)) for count in counts] if packed else None
 
-    def pack(self, numbers: Iterable[int]) -> bytes:
+    def pack_groups(self, numbers: Iterable[int]) -> bytes:
         """The URLs of some of them, packed again."""
         parts = self._parts
         return b"" if parts is None else pack_urls([url for number in numbers for url in parts[number]])
@@ -120,21 +123,27 @@ def merge_agents(notes: Sequence[Sequence[ListedAgent]], *, whole: bool = True) 
     ]
 
 
-def merge_heartbeat_replies(pulses: Sequence[HeartbeatReply], books: CrawlTotals) -> HeartbeatReply:
+def merge_heartbeat_replies(heartbeat_replies: Sequence[HeartbeatReply], books: CrawlTotals) -> HeartbeatReply:
     """Merge the heartbeat replies of all servers; `books` is the sum of their totals."""
-    whole = all(pulse.lists_all_agents for pulse in pulses)
-    agents = merge_agents([pulse.agents for pulse in pulses], whole=whole)
+    whole = all(heartbeat_reply.lists_all_agents for heartbeat_reply in heartbeat_replies)
+    agents = merge_agents([heartbeat_reply.agents for heartbeat_reply in heartbeat_replies], whole=whole)
     return HeartbeatReply(
         totals=books,
         agents=agents,
-        alive=sum(note.alive for note in agents) if whole else min(pulse.alive for pulse in pulses),
-        members=max(pulse.members for pulse in pulses),
-        last_listed=min(pulse.last_listed for pulse in pulses),
-        server_run=" ".join(pulse.server_run for pulse in pulses),
-        calm_seconds=max(pulse.calm_seconds for pulse in pulses),
-        draining=any(pulse.draining for pulse in pulses),
-        stop_reason=next((pulse.stop_reason for pulse in pulses if pulse.stop_reason), ""),
-        scope_pages=list(dict.fromkeys(url for pulse in pulses for url in pulse.scope_pages)),
+        alive=sum(note.alive for note in agents)
+        if whole
+        else min(heartbeat_reply.alive for heartbeat_reply in heartbeat_replies),
+        members=max(heartbeat_reply.members for heartbeat_reply in heartbeat_replies),
+        last_listed=min(heartbeat_reply.last_listed for heartbeat_reply in heartbeat_replies),
+        server_run=" ".join(heartbeat_reply.server_run for heartbeat_reply in heartbeat_replies),
+        calm_seconds=max(heartbeat_reply.calm_seconds for heartbeat_reply in heartbeat_replies),
+        draining=any(heartbeat_reply.draining for heartbeat_reply in heartbeat_replies),
+        stop_reason=next(
+            (heartbeat_reply.stop_reason for heartbeat_reply in heartbeat_replies if heartbeat_reply.stop_reason), ""
+        ),
+        scope_pages=list(
+            dict.fromkeys(url for heartbeat_reply in heartbeat_replies for url in heartbeat_reply.scope_pages)
+        ),
     )
 
 
@@ -169,21 +178,21 @@ def shard_order(stored: Mapping[str, CrawlSpec | None], crawl: str) -> list[str]
     `stored` has the specification stored on each named server. Raises a UsageError if these are not one
     whole crawl.
     """
-    charters = {label: charter for label, charter in stored.items() if charter is not None}
-    if not charters:
+    specs = {label: spec for label, spec in stored.items() if spec is not None}
+    if not specs:
         return None
-    first, charter = next(iter(charters.items()))
-    for label, other in charters.items():
-        if other.key_seed != charter.key_seed:
+    first, spec = next(iter(specs.items()))
+    for label, other in specs.items():
+        if other.key_seed != spec.key_seed:
             raise UsageError(
                 f"`{first}` and `{label}` have different crawls of the name `{crawl}`",
                 "name the servers of one of them, or start another crawl with --crawl NAME",
             )
-    servers = charter.servers or (first,)
+    servers = spec.servers or (first,)
     if len(servers) != len(stored):
         raise wrong_servers_error(crawl, servers, len(stored))
     places: dict[int, str] = {}
-    for label, other in charters.items():
+    for label, other in specs.items():
         twin = places.setdefault(other.place, label)
         if twin != label:
             raise same_server_error(twin, label)
@@ -193,7 +202,9 @@ def shard_order(stored: Mapping[str, CrawlSpec | None], crawl: str) -> list[str]
 async def check_distinct_servers(boards: Mapping[str, Coordinator]) -> None:
     """Raise if two of these are one server under two names: a crawl must not be created on it twice."""
     names: dict[str, str] = {}
-    for label, identity in zip(boards, await gather_all([board.server_id() for board in boards.values()]), strict=True):
+    for label, identity in zip(
+        boards, await gather_all([board.server_identity() for board in boards.values()]), strict=True
+    ):
         twin = names.setdefault(identity, label)
         if twin != label:
             raise same_server_error(twin, label)
@@ -203,10 +214,10 @@ def same_server_error(twin: str, label: str) -> UsageError:
     return UsageError(f"`{twin}` and `{label}` are one server", "name each server once")
 
 
-def check_not_sharded(charter: CrawlSpec, crawl: str) -> None:
+def check_not_sharded(spec: CrawlSpec, crawl: str) -> None:
     """Raise if the crawl of this server is sharded over others, too."""
-    if len(charter.servers) > 1:
-        raise wrong_servers_error(crawl, charter.servers, 1)
+    if len(spec.servers) > 1:
+        raise wrong_servers_error(crawl, spec.servers, 1)
 
 
 def wrong_servers_error(crawl: str, servers: Sequence[str], named: int) -> UsageError:

@@ -16,19 +16,24 @@ from numpy.typing import NDArray
 
 from fieldmouse.archive.warc_reader import ShardAudit, audit_all_bytes, audit_record_heads, read_cdxj_lines
 from fieldmouse.archive.warc_writer import cdxj_log_path
-from fieldmouse.doctor.check.finding import CrawlProcess, Finding, damaged, healthy, repair_advice, repairable
-from fieldmouse.doctor.check.subprocess_checks import DigestStoreCheck, IndexCheck, VersionTableCheck, run_checks
+from fieldmouse.doctor.check.check_result import CheckResult, CrawlProcess, damaged, healthy, repair_advice, repairable
+from fieldmouse.doctor.check.subprocess_checks import (
+    DigestStoreCheckRequest,
+    IndexCheckRequest,
+    VersionTableCheckRequest,
+    run_checks,
+)
 from fieldmouse.errors import DamagedFile, shell_quoted
 from fieldmouse.formatting import format_count, format_size
 from fieldmouse.search.index import verify_index
-from fieldmouse.search.version_table import VERSION_TABLE, verify_version_log
+from fieldmouse.search.newest_versions import VERSION_TABLE, verify_version_log
 from fieldmouse.storage.checkpoint import Checkpoint, shard_states
 from fieldmouse.storage.directory import CrawlDir
 
 _SHOWN = 5  # URLs, or positions in files
 
 
-def check_archive(home: CrawlDir, last: Checkpoint, process: CrawlProcess, *, deep: bool) -> Iterator[Finding]:
+def check_archive(home: CrawlDir, last: Checkpoint, process: CrawlProcess, *, deep: bool) -> Iterator[CheckResult]:
     directory = home / "archive"
     read = audit_all_bytes if deep else audit_record_heads
     reports = [read(directory, shard, state) for shard, state in enumerate(shard_states(last))]
@@ -50,13 +55,13 @@ def check_archive(home: CrawlDir, last: Checkpoint, process: CrawlProcess, *, de
         whole = not reports[shard].wounds
         restore = "restore the WARC file first; then `--repair` writes it again"
         advice = repair_advice(home.path, "writes it again") if whole else restore
-        yield Finding("cdxj", False, says, advice, f"archive/shard-{shard}.cdxj", whole)
+        yield CheckResult("cdxj", False, says, advice, f"archive/shard-{shard}.cdxj", whole)
     if not broken:
         yield check_sorted_cdxj(home, last, process)
         yield check_digests(home, last, process)
 
 
-def _describe_damage(report: ShardAudit) -> Finding:
+def _describe_damage(report: ShardAudit) -> CheckResult:
     places = [
         f"`archive/{wound.file}` is damaged at byte {wound.offset}: {wound.what}"
         if wound.offset >= 0
@@ -77,7 +82,7 @@ def _bytes_past_checkpoint(directory: Path, last: Checkpoint) -> int:
     return sum(path.stat().st_size - length for path, length in written if path.is_file())
 
 
-def check_sorted_cdxj(home: CrawlDir, last: Checkpoint, process: CrawlProcess) -> Finding:
+def check_sorted_cdxj(home: CrawlDir, last: Checkpoint, process: CrawlProcess) -> CheckResult:
     """Check that `index.cdxj` holds only lines of the logs, sorted, and all of them if the crawl ended
     normally."""
     path = home / "archive" / "index.cdxj"
@@ -121,7 +126,7 @@ def _hash_array(marks: array[int]) -> NDArray[np.uint64]:
     return np.frombuffer(marks, np.uint64) if marks else np.zeros(0, np.uint64)
 
 
-def check_digests(home: CrawlDir, last: Checkpoint, process: CrawlProcess) -> Finding:
+def check_digests(home: CrawlDir, last: Checkpoint, process: CrawlProcess) -> CheckResult:
     path = home / "archive" / "digests.lmdb"
     advice = repair_advice(home.path, "makes it again; no page is lost by it")
     if not path.is_file():
@@ -129,7 +134,7 @@ def check_digests(home: CrawlDir, last: Checkpoint, process: CrawlProcess) -> Fi
             return healthy("digests", "nothing stored yet")
         says = "`archive/digests.lmdb` is missing: pages stored before would be stored once more"
         return repairable("digests", says, advice, "archive/digests.lmdb")
-    (report,) = run_checks([DigestStoreCheck(str(path), len(shard_states(last)), process.owner is not None)])
+    (report,) = run_checks([DigestStoreCheckRequest(str(path), len(shard_states(last)), process.owner is not None)])
     if report.trouble:
         says = f"`archive/digests.lmdb` is damaged: {report.trouble}"
         return repairable("digests", says, advice, "archive/digests.lmdb")
@@ -142,7 +147,7 @@ def check_digests(home: CrawlDir, last: Checkpoint, process: CrawlProcess) -> Fi
 
 def check_index(
     home: CrawlDir, last: Checkpoint, wanted: Counter[int] | None, process: CrawlProcess
-) -> Iterator[Finding]:
+) -> Iterator[CheckResult]:
     """Check the index. `wanted` is the number of pages that each shard must hold; None if unknown."""
     busy, shards = process.owner is not None, shard_states(last)
     copies, seed = tuple(state.copies for state in shards), home.identity.key_seed
@@ -154,16 +159,16 @@ def check_index(
             yield repairable("index", str(trouble), advice, f"index/shard-{shard}.copies")
             return
     has_table = any(copies) and (home / "index" / VERSION_TABLE).exists()
-    if has_table and (flaw := run_checks([VersionTableCheck(str(home / "index"), copies, busy)])[0].trouble):
+    if has_table and (flaw := run_checks([VersionTableCheckRequest(str(home / "index"), copies, busy)])[0].trouble):
         advice = repair_advice(home.path, "deletes it; it is rebuilt from the logs")
         yield repairable("index", f"`index/{VERSION_TABLE}` is damaged: {flaw}", advice, f"index/{VERSION_TABLE}")
         return
-    questions: list[tuple[int, IndexCheck]] = []
+    questions: list[tuple[int, IndexCheckRequest]] = []
     for shard, state in enumerate(shards):
-        for number in range(state.generations):
+        for number in range(state.generation_count):
             path = home / "index" / f"shard-{shard}" / f"{number:05}"
             live = not busy and (number < state.generation or process.ended_normally)
-            questions.append((shard, IndexCheck(str(path), state.batch, busy, live, False, copies, seed)))
+            questions.append((shard, IndexCheckRequest(str(path), state.batch, busy, live, False, copies, seed)))
     reports = run_checks([question for _, question in questions])
     held: Counter[int] = Counter()
     hurt: set[int] = set()
@@ -201,6 +206,6 @@ def check_index(
         yield healthy("index", says)
 
 
-def _rebuildable_shard(home: CrawlDir, shard: int, says: str) -> Finding:
+def _rebuildable_shard(home: CrawlDir, shard: int, says: str) -> CheckResult:
     advice = repair_advice(home.path, "builds it again from the WARC files")
     return repairable("index", says, advice, f"index/shard-{shard}")

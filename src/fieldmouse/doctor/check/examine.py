@@ -18,19 +18,19 @@ from pathlib import Path
 from fieldmouse.config import settings_file
 from fieldmouse.config.settings_file import Settings
 from fieldmouse.doctor.check.archive_and_index import check_archive, check_index
-from fieldmouse.doctor.check.finding import (
+from fieldmouse.doctor.check.check_result import (
     RESTORE_FROM_COPY,
+    CheckResult,
     CrawlProcess,
-    Finding,
     damaged,
     healthy,
     repair_advice,
     repairable,
 )
-from fieldmouse.doctor.check.frontier import check_frontier, check_outcomes, open_frontier_files
+from fieldmouse.doctor.check.frontier_and_outcomes import check_frontier, check_outcomes, open_frontier_files
 from fieldmouse.errors import DamagedFile, FieldmouseError, shell_quoted
 from fieldmouse.formatting import format_count, format_size
-from fieldmouse.frontier.state import frontier_state_of
+from fieldmouse.frontier.durable_parts import frontier_state_of
 from fieldmouse.reader.snapshot import retry_until_whole
 from fieldmouse.refresh.page_table import PAGE_TABLE, check_page_table
 from fieldmouse.storage.checkpoint import (
@@ -52,7 +52,7 @@ _REMEDIES = {
 }
 
 
-def check_journal(home: CrawlDir, last: Checkpoint | None, process: CrawlProcess) -> Finding:
+def check_journal(home: CrawlDir, last: Checkpoint | None, process: CrawlProcess) -> CheckResult:
     resume = f"continue with `{home.resume_command}`"
     report = inspect_journal(home)
     if report.bad:
@@ -90,7 +90,7 @@ def check_journal(home: CrawlDir, last: Checkpoint | None, process: CrawlProcess
     return healthy("journal", says)
 
 
-def check_parts(home: CrawlDir) -> Iterator[Finding]:
+def check_parts(home: CrawlDir) -> Iterator[CheckResult]:
     """Check the parts of the newest checkpoint; no findings if there is none."""
     seen = retry_until_whole(home, lambda last: (last, dict(_damaged_files(home, last))), lambda seen: not seen[1])
     if seen is None:
@@ -109,7 +109,7 @@ def check_parts(home: CrawlDir) -> Iterator[Finding]:
             yield healthy(name, f"{files}, {checked}")
 
 
-def _check_page_table(home: CrawlDir, last: Checkpoint) -> Finding:
+def _check_page_table(home: CrawlDir, last: Checkpoint) -> CheckResult:
     again = "nothing is lost: the next refresh reads it again from `outcomes.log`"
     try:
         pages = check_page_table(home, last)
@@ -154,7 +154,7 @@ _ANEW = (
 )
 
 
-def check_crawl(home: CrawlDir, *, deep: bool = False, process: CrawlProcess | None = None) -> Iterator[Finding]:
+def check_crawl(home: CrawlDir, *, deep: bool = False, process: CrawlProcess | None = None) -> Iterator[CheckResult]:
     """All findings, good and bad. A caller that holds the lock passes `process` from before that."""
     process = process or CrawlProcess.of(home)
     owner = process.owner
@@ -164,8 +164,8 @@ def check_crawl(home: CrawlDir, *, deep: bool = False, process: CrawlProcess | N
     settings = Settings()
     try:
         settings = settings_file.load(home / "fieldmouse.toml")
-        if settings.crawl.seeds and settings.secrets and settings_readable_by_others(home.path):
-            names = " and ".join(f"`{name}`" for name in settings.secrets)
+        if settings.crawl.seeds and settings.secret_names and settings_readable_by_others(home.path):
+            names = " and ".join(f"`{name}`" for name in settings.secret_names)
             yield damaged(
                 "settings",
                 f"all users of this machine can read `fieldmouse.toml`, and {names} may hold a secret",
@@ -206,7 +206,7 @@ def check_crawl(home: CrawlDir, *, deep: bool = False, process: CrawlProcess | N
     yield from check_index(home, last, wanted, process)
 
 
-def _check_free_space(home: CrawlDir, settings: Settings) -> Finding:
+def _check_free_space(home: CrawlDir, settings: Settings) -> CheckResult:
     free = home.free_bytes()
     says = f"{format_size(free)} are free"
     if free < settings.storage.min_free:
@@ -214,7 +214,7 @@ def _check_free_space(home: CrawlDir, settings: Settings) -> Finding:
     return healthy("disk", says)
 
 
-def _identity_finding(home: CrawlDir, says: str) -> Finding:
+def _identity_finding(home: CrawlDir, says: str) -> CheckResult:
     if identity_in_journal(home.path) is None:
         return damaged("identity", says, RESTORE_FROM_COPY, "crawl.json")
     return repairable("identity", says, repair_advice(home.path, "writes it again from the journal"), "crawl.json")

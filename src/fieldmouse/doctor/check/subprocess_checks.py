@@ -29,14 +29,14 @@ from fieldmouse.search.index import index_file_damage
 if TYPE_CHECKING:
     import tantivy
 
-    from fieldmouse.search.version_table import Uint64Array
+    from fieldmouse.search.newest_versions import Uint64Array
 
 
 _PARTS = ("term", "idx", "pos", "store", "fast", "fieldnorm")
 _TRIES = 5
 
 
-class IndexCheck(msgspec.Struct, frozen=True, tag="index"):
+class IndexCheckRequest(msgspec.Struct, frozen=True, tag="index"):
     """Request to check one generation of a shard's index and count its documents up to `batch`."""
 
     path: str
@@ -48,7 +48,7 @@ class IndexCheck(msgspec.Struct, frozen=True, tag="index"):
     key_seed: int = 0
 
 
-class DigestStoreCheck(msgspec.Struct, frozen=True, tag="digests"):
+class DigestStoreCheckRequest(msgspec.Struct, frozen=True, tag="digests"):
     """Request to check a digest store against the CDXJ lines that its entries point to."""
 
     path: str
@@ -56,7 +56,7 @@ class DigestStoreCheck(msgspec.Struct, frozen=True, tag="digests"):
     busy: bool  # a crawl is writing to it
 
 
-class VersionTableCheck(msgspec.Struct, frozen=True, tag="versions"):
+class VersionTableCheckRequest(msgspec.Struct, frozen=True, tag="versions"):
     """Request to check the version table of an index against the logs of the shards."""
 
     path: str  # directory of the index
@@ -65,10 +65,10 @@ class VersionTableCheck(msgspec.Struct, frozen=True, tag="versions"):
 
 
 #: Check that a child process makes.
-Question = IndexCheck | DigestStoreCheck | VersionTableCheck
+Question = IndexCheckRequest | DigestStoreCheckRequest | VersionTableCheckRequest
 
 
-class ProbeResult(msgspec.Struct, frozen=True):
+class SubprocessCheckResult(msgspec.Struct, frozen=True):
     """Result of a check; `trouble` is a short error text, or ""."""
 
     count: int = 0  # valid documents, or digests
@@ -78,9 +78,9 @@ class ProbeResult(msgspec.Struct, frozen=True):
     trouble: str = ""
 
 
-def run_checks(questions: Sequence[Question]) -> list[ProbeResult]:
+def run_checks(questions: Sequence[Question]) -> list[SubprocessCheckResult]:
     """Run the checks in a child, and in a new one after each death; return a report for each."""
-    reports: list[ProbeResult] = []
+    reports: list[SubprocessCheckResult] = []
     while len(reports) < len(questions):
         child = subprocess.run(
             [sys.executable, "-m", "fieldmouse.doctor.check.subprocess_checks"],
@@ -88,15 +88,15 @@ def run_checks(questions: Sequence[Question]) -> list[ProbeResult]:
             capture_output=True,
             check=False,
         )
-        reports += [msgspec.json.decode(line, type=ProbeResult) for line in child.stdout.splitlines()]
+        reports += [msgspec.json.decode(line, type=SubprocessCheckResult) for line in child.stdout.splitlines()]
         if len(reports) < len(questions):
             lines = child.stderr.decode(errors="replace").strip().splitlines() or ["without a message"]
             how = f"signal {-child.returncode}" if child.returncode < 0 else lines[-1][:200]
-            reports.append(ProbeResult(trouble=f"reading it kills the process ({how})"))
+            reports.append(SubprocessCheckResult(trouble=f"reading it kills the process ({how})"))
     return reports
 
 
-def check_index_generation(request: IndexCheck) -> ProbeResult:
+def check_index_generation(request: IndexCheckRequest) -> SubprocessCheckResult:
     """Check the index state that opening restores: the one kept for the batch, else the present one."""
     path = Path(request.path).absolute()  # symbolic links in another directory point to it
     kept, live = path / "kept" / f"{request.batch}.json", path / "meta.json"
@@ -104,12 +104,12 @@ def check_index_generation(request: IndexCheck) -> ProbeResult:
         kept = path / "kept" / "clearing.json"
     if request.hurt:
         counts_found = [_check_files(path, listed, request).count for listed in (kept, live) if listed.exists()]
-        return ProbeResult(max(counts_found, default=0))
-    report = ProbeResult()
+        return SubprocessCheckResult(max(counts_found, default=0))
+    report = SubprocessCheckResult()
     for _ in range(_TRIES if request.busy else 1):  # a running crawl adds and deletes files
         counts = kept if _has_all_files(kept) else live
         if not counts.exists():
-            return ProbeResult()  # opening replaces it by a new, empty one
+            return SubprocessCheckResult()  # opening replaces it by a new, empty one
         report = _check_files(path, counts, request)
         if not report.trouble:
             break
@@ -128,7 +128,7 @@ def check_index_generation(request: IndexCheck) -> ProbeResult:
     return msgspec.structs.replace(report, trouble=trouble, strays=[] if trouble else _stray_files(path))
 
 
-def _check_files(path: Path, listed: Path, request: IndexCheck) -> ProbeResult:
+def _check_files(path: Path, listed: Path, request: IndexCheckRequest) -> SubprocessCheckResult:
     """Open the files that `listed` names through a temporary directory; each must match its checksum."""
     # Threads of the index may create a file while the directory is deleted.
     with TemporaryDirectory(prefix="fieldmouse-", ignore_cleanup_errors=True) as folder:
@@ -140,13 +140,13 @@ def _check_files(path: Path, listed: Path, request: IndexCheck) -> ProbeResult:
                 (view / name).symlink_to(place)
             trouble = "" if request.hurt else next(filter(None, map(index_file_damage, sorted(view.iterdir()))), "")
             if trouble:
-                return ProbeResult(trouble=trouble)
+                return SubprocessCheckResult(trouble=trouble)
             shutil.copyfile(listed, view / "meta.json")
             return _count_documents(view, request)
         except FileNotFoundError as error:
-            return ProbeResult(trouble=f"`{Path(error.filename).name}` is missing")
+            return SubprocessCheckResult(trouble=f"`{Path(error.filename).name}` is missing")
         except (ValueError, KeyError, TypeError) as damage:
-            return ProbeResult(trouble=f"`{listed.name}` cannot be decoded ({damage})")
+            return SubprocessCheckResult(trouble=f"`{listed.name}` cannot be decoded ({damage})")
 
 
 def _has_all_files(listed: Path) -> bool:
@@ -201,7 +201,7 @@ def _is_index_file(name: str) -> bool:
     return name.partition(".")[0].isalnum() and name.rpartition(".")[2] in (*_PARTS, "del", "temp")
 
 
-def _count_documents(path: Path, request: IndexCheck) -> ProbeResult:
+def _count_documents(path: Path, request: IndexCheckRequest) -> SubprocessCheckResult:
     import tantivy
 
     from fieldmouse.search.index import known_schemas, panics_as_errors
@@ -211,9 +211,9 @@ def _count_documents(path: Path, request: IndexCheck) -> ProbeResult:
             index = tantivy.Index.open(str(path))
             index.reload()
     except ValueError as trouble:
-        return ProbeResult(trouble=f"it cannot be opened ({trouble})")
+        return SubprocessCheckResult(trouble=f"it cannot be opened ({trouble})")
     if index.schema not in known_schemas():
-        return ProbeResult(trouble="its schema is not one of fieldmouse")
+        return SubprocessCheckResult(trouble="its schema is not one of fieldmouse")
     try:
         with panics_as_errors():
             searcher = index.searcher()
@@ -222,18 +222,18 @@ def _count_documents(path: Path, request: IndexCheck) -> ProbeResult:
             )
             held = int(searcher.search(counted, limit=1, count=True).count or 0)  # type: ignore[attr-defined]
             old = _count_old_versions(index, searcher, counted, request) if held and any(request.copies) else 0
-            return ProbeResult(held - old, searcher.num_docs - held)
+            return SubprocessCheckResult(held - old, searcher.num_docs - held)
     except ValueError as trouble:
-        return ProbeResult(trouble=f"it cannot be read ({trouble})")
+        return SubprocessCheckResult(trouble=f"it cannot be read ({trouble})")
 
 
 def _count_old_versions(
-    index: tantivy.Index, searcher: tantivy.Searcher, counted: tantivy.Query, request: IndexCheck
+    index: tantivy.Index, searcher: tantivy.Searcher, counted: tantivy.Query, request: IndexCheckRequest
 ) -> int:
     """Count the valid documents that are older than the newest version of their page."""
-    from fieldmouse.search.generations import document_keys_and_batches
+    from fieldmouse.search.generation_reader import document_keys_and_batches
     from fieldmouse.search.index import has_key_columns
-    from fieldmouse.search.version_table import look_up_versions, version_numbers
+    from fieldmouse.search.newest_versions import look_up_versions, version_numbers
 
     hits = searcher.search(counted, limit=searcher.num_docs, count=False).hits
     shard = int(Path(request.path).parent.name.partition("-")[2])
@@ -246,15 +246,15 @@ def _count_old_versions(
 
 @cache
 def _newest_versions_in_logs(directory: Path, lengths: tuple[int, ...]) -> tuple[Uint64Array, Uint64Array]:
-    from fieldmouse.search.version_table import read_version_logs
+    from fieldmouse.search.newest_versions import read_version_logs
 
     return read_version_logs(directory, lengths)
 
 
-def check_digest_store(request: DigestStoreCheck) -> ProbeResult:
+def check_digest_store(request: DigestStoreCheckRequest) -> SubprocessCheckResult:
     import lmdb
 
-    from fieldmouse.archive.dedup import trial_write_error
+    from fieldmouse.archive.duplicate_detection import trial_write_error
     from fieldmouse.archive.lmdb_check import page_allocation_error
 
     names = [Path(request.path).with_name(f"shard-{shard}.cdxj") for shard in range(request.shards)]
@@ -268,7 +268,7 @@ def check_digest_store(request: DigestStoreCheck) -> ProbeResult:
             wanted = (store.info()["last_pgno"] + 1) * store.stat()["psize"]
             size = os.stat(request.path).st_size
             if size < wanted:  # a resume refuses it: a read past the end of a map kills the process
-                return ProbeResult(trouble=f"{wanted} bytes were written, {size} are there")
+                return SubprocessCheckResult(trouble=f"{wanted} bytes were written, {size} are there")
             for digest, value in reading.cursor():
                 count += 1
                 place = int.from_bytes(value, "little")
@@ -276,14 +276,14 @@ def check_digest_store(request: DigestStoreCheck) -> ProbeResult:
                 stale += shard >= len(logs) or _digest_of_line(logs[shard], offset) != digest
             entries = count if request.busy else store.stat()["entries"]
     except lmdb.Error as trouble:
-        return ProbeResult(trouble=f"it cannot be read ({trouble})")
+        return SubprocessCheckResult(trouble=f"it cannot be read ({trouble})")
     if entries != count:
-        return ProbeResult(count, trouble=f"it counts {entries} entries, {count} are there")
+        return SubprocessCheckResult(count, trouble=f"it counts {entries} entries, {count} are there")
     if not request.busy and (flaw := page_allocation_error(Path(request.path), leaves=True)):
-        return ProbeResult(count, trouble=flaw)
+        return SubprocessCheckResult(count, trouble=flaw)
     tried = not request.busy and os.access(request.path, os.W_OK)
     flaw = trial_write_error(Path(request.path), lock=False) if tried else ""  # the lock file would change
-    return ProbeResult(count, stale=stale, trouble=f"it cannot be added to ({flaw})" if flaw else "")
+    return SubprocessCheckResult(count, stale=stale, trouble=f"it cannot be added to ({flaw})" if flaw else "")
 
 
 def _digest_of_line(log: int, offset: int) -> bytes:
@@ -299,37 +299,39 @@ def _digest_of_line(log: int, offset: int) -> bytes:
         return b""
 
 
-def check_version_table(request: VersionTableCheck) -> ProbeResult:
+def check_version_table(request: VersionTableCheckRequest) -> SubprocessCheckResult:
     import lmdb
 
     from fieldmouse.archive.lmdb_check import page_allocation_error
-    from fieldmouse.search import version_table
+    from fieldmouse.search import newest_versions
 
     directory = Path(request.path)
     try:
-        keys, committed = version_table.read_version_logs(directory, request.lengths)
-        with closing(version_table.VersionView(directory)) as view:
+        keys, committed = newest_versions.read_version_logs(directory, request.lengths)
+        with closing(newest_versions.VersionView(directory)) as view:
             in_table = view.newest_versions(keys.tolist())
     except lmdb.Error as trouble:
-        return ProbeResult(trouble=f"it cannot be read ({trouble})")
+        return SubprocessCheckResult(trouble=f"it cannot be read ({trouble})")
     except (CrawlDirError, OSError, ValueError):
-        return ProbeResult(trouble="it cannot be read")
+        return SubprocessCheckResult(trouble="it cannot be read")
     # Read last: a running crawl may have added entries to both since its checkpoint.
-    newest = version_table.look_up_versions(keys, version_table.newest_by_key(version_table.all_log_entries(directory)))
+    newest = newest_versions.look_up_versions(
+        keys, newest_versions.newest_by_key(newest_versions.all_log_entries(directory))
+    )
     if wrong := int(((in_table < committed) | (in_table > newest)).sum()):
-        return ProbeResult(trouble=f"it names another version than the logs for {wrong:,} pages")
-    flaw = "" if request.busy else page_allocation_error(directory / version_table.VERSION_TABLE, leaves=True)
-    return ProbeResult(trouble=flaw)
+        return SubprocessCheckResult(trouble=f"it names another version than the logs for {wrong:,} pages")
+    flaw = "" if request.busy else page_allocation_error(directory / newest_versions.VERSION_TABLE, leaves=True)
+    return SubprocessCheckResult(trouble=flaw)
 
 
 def main() -> None:
     for request in msgspec.json.decode(sys.stdin.buffer.read(), type=list[Question]):
         match request:
-            case IndexCheck():
+            case IndexCheckRequest():
                 report = check_index_generation(request)
-            case DigestStoreCheck():
+            case DigestStoreCheckRequest():
                 report = check_digest_store(request)
-            case VersionTableCheck():
+            case VersionTableCheckRequest():
                 report = check_version_table(request)
         os.write(1, msgspec.json.encode(report) + b"\n")
 

@@ -18,10 +18,10 @@ import msgspec
 
 from fieldmouse import __version__
 from fieldmouse.archive import warc_writer
-from fieldmouse.archive.warc_reader import TornMember, read_cdxj_lines
+from fieldmouse.archive.warc_reader import UnreadableMember, read_cdxj_lines
 from fieldmouse.archive.warc_writer import cdxj_log_path
+from fieldmouse.cluster.client.coordinator_outbox import CHECKPOINT_PART, outbox_state_of, stored_link_messages
 from fieldmouse.cluster.client.identity import read_original_identity
-from fieldmouse.cluster.client.outbox import CHECKPOINT_PART, outbox_state_of, stored_link_messages
 from fieldmouse.cluster.client.session import open_rebuilder
 from fieldmouse.cluster.coordinator import (
     AgentId,
@@ -35,8 +35,8 @@ from fieldmouse.cluster.coordinator import (
 )
 from fieldmouse.cluster.decoding import encode_row, pack_urls
 from fieldmouse.config import settings_file
-from fieldmouse.config.factories import scope_of, seeds_of, site_limits_of
-from fieldmouse.config.settings_file import Authority, Settings, authority_over, redacted_value, render_published
+from fieldmouse.config.rules_from_settings import scope_of, seeds_of, site_limits_of
+from fieldmouse.config.settings_file import SettingAuthority, Settings, authority_over, redacted_value, render_published
 from fieldmouse.crawler.builder import politeness_policy, worker_config
 from fieldmouse.errors import CoordinatorError, CrawlLocked, UsageError, shell_quoted
 from fieldmouse.formatting import format_count
@@ -53,10 +53,10 @@ from fieldmouse.types.outcome import OutcomeRow
 from fieldmouse.types.reason import OutcomeKind
 from fieldmouse.types.request import Request, RequestKind
 from fieldmouse.url import Host, Url, host_of, key_of, resolve
-from fieldmouse.workers.shard import WorkerPlugins
+from fieldmouse.workers.shard_writer import WorkerPlugins
 
 _ROBOTS_TXT = b'/robots.txt"'
-_UNREADABLE = (TornMember, OSError, ValueError, KeyError)
+_UNREADABLE = (UnreadableMember, OSError, ValueError, KeyError)
 #: URL of a robots.txt, the hosts that it applies to, its timestamp and its CDXJ line.
 _RobotsAnswer = tuple[Url, set[Host], str, warc_writer.CdxjEntry]
 
@@ -75,7 +75,7 @@ class AgentDirectory(CrawlSnapshot):
         self.last_outbox_number = outbox.done  # the last entry that it has sent or still has to send
 
     @property
-    def started_at(self) -> float:
+    def crawl_began_at(self) -> float:
         """Time of creation or of the first outcome, if that is earlier; the crawl began with the oldest."""
         first = next(iter(self.rows()), None)
         made_at = self.home.identity.created_at
@@ -101,7 +101,7 @@ class AgentDirectory(CrawlSnapshot):
                 answer = msgspec.structs.replace(answer, ended_at=row.at)
                 yield read_page_content(link, answer, config, links, guests.readers).links
 
-    def sitemap_requests(self, host: Host, rules: RobotsTxt, now: float) -> list[Request]:
+    def build_sitemap_requests(self, host: Host, rules: RobotsTxt, now: float) -> list[Request]:
         """Requests for the sitemaps that a robots.txt names."""
         if not self.settings.index.sitemaps:
             return []
@@ -118,7 +118,7 @@ class AgentDirectory(CrawlSnapshot):
     def archived_robots_txt(self) -> Iterator[tuple[Host, str, RobotsTxt]]:
         """Host, timestamp and rules of each archived robots.txt."""
         product = self.settings.crawl.product.partition("/")[0]
-        answers: Iterable[_RobotsAnswer] = self._robots_txt_lines()
+        answers: Iterable[_RobotsAnswer] = self._robots_txt_entries()
         for hops in range(MAX_REDIRECTS + 1):
             redirected: dict[Url, set[Host]] = {}  # redirect targets, and the hosts that redirect there
             for url, hosts, stamp, entry in answers:
@@ -130,10 +130,10 @@ class AgentDirectory(CrawlSnapshot):
             answers = [
                 (url, hosts, *line)
                 for url, hosts in redirected.items()
-                for line in self.record_reader.cdxj_entries(url)
+                for line in self.record_reader.cdxj_entries_of_url(url)
             ]
 
-    def _robots_txt_lines(self) -> Iterator[_RobotsAnswer]:
+    def _robots_txt_entries(self) -> Iterator[_RobotsAnswer]:
         for shard, state in enumerate(shard_states(self.last)):
             for line in read_cdxj_lines(cdxj_log_path(self.home / "archive", shard), state.cdxj_length):
                 if _ROBOTS_TXT in line:
@@ -237,7 +237,10 @@ def _check_same_crawl(members: Sequence[AgentDirectory]) -> None:
             )
         for section, key, authority in _setting_keys():
             ours, theirs = (getattr(getattr(each.settings, section), key) for each in (first, member))
-            if authority not in (Authority.MACHINE, Authority.RUN, Authority.LONGER) and ours != theirs:
+            if (
+                authority not in (SettingAuthority.MACHINE, SettingAuthority.RUN, SettingAuthority.LONGER)
+                and ours != theirs
+            ):
                 here, there = (redacted_value(each.settings, section, key) for each in (first, member))
                 raise UsageError(
                     f"`{section}.{key}` is {here} in `{first.home.path}`, and {there} in `{member.home.path}`",
@@ -245,7 +248,7 @@ def _check_same_crawl(members: Sequence[AgentDirectory]) -> None:
                 )
 
 
-def _setting_keys() -> Iterator[tuple[str, str, Authority]]:
+def _setting_keys() -> Iterator[tuple[str, str, SettingAuthority]]:
     """Section, key and authority of every setting."""
     for section in Settings.__struct_fields__:
         for key in getattr(Settings(), section).__struct_fields__:
@@ -256,7 +259,7 @@ def _initial_settings(members: Sequence[Settings]) -> Settings:
     """The initial settings of the crawl: agents may lengthen delays, so each delay is the shortest."""
     settings = members[0]
     for section, key, authority in _setting_keys():
-        if authority is Authority.LONGER:
+        if authority is SettingAuthority.LONGER:
             values = [getattr(getattr(member, section), key) for member in members]
             shortest = None if None in values else min(values)
             table = msgspec.structs.replace(getattr(settings, section), **{key: shortest})
@@ -276,10 +279,10 @@ async def rebuild_with_agents(
     settings = _initial_settings([member.settings for member in members])
     seeds = seeds_of(settings)
     made_by = f"fieldmouse/{__version__}"
-    charter = CrawlSpec(seed, render_published(settings), tuple(map(str, seeds)), made_by)
-    if await builder.clear_stale_copy(seed, [member.heartbeat_mark for member in members]):
+    spec = CrawlSpec(seed, render_published(settings), tuple(map(str, seeds)), made_by)
+    if await builder.clear_outdated_crawl(seed, [member.heartbeat_mark for member in members]):
         progress("the coordinator had an old copy of the crawl, which was cleared")
-    if (await builder.begin_hidden(charter)).key_seed != seed:
+    if (await builder.begin_hidden(spec)).key_seed != seed:
         raise CoordinatorError(
             f"half of another crawl `{crawl}` is on this coordinator: its rebuild was not finished",
             "finish that rebuild first, or name another coordinator",
@@ -293,7 +296,7 @@ async def rebuild_with_agents(
             await builder.mark_agent_restored(
                 AgentId(member.heartbeat_mark.agent, member.heartbeat_mark.incarnation), 0
             )
-        begun_at = min(begun_at, member.started_at)
+        begun_at = min(begun_at, member.crawl_began_at)
         progress(f"`{member.home.path}` has outcomes of {format_count(urls, 'URL')} that no other has")
     named: list[Request] = []
     for member in members:
@@ -301,9 +304,9 @@ async def rebuild_with_agents(
             facts = hosts.get(host)
             if facts is not None and stamp >= facts.robots_txt_at:
                 facts.robots_txt_at, facts.crawl_delay = stamp, clamp_crawl_delay(rules.crawl_delay)
-            named += member.sitemap_requests(host, rules, now)
+            named += member.build_sitemap_requests(host, rules, now)
     await _restore_hosts(builder, hosts, settings, now)
-    offering = _LinkOffers(builder, settings, seed, now)
+    offering = _LinkOfferSender(builder, settings, seed, now)
     await offering.offer([[Request(url, kind=RequestKind.SEED, seen_at=now) for url in seeds], named])
     for member in members:
         before = offering.new
@@ -356,7 +359,7 @@ async def _restore_hosts(
         await builder.restore_host_payloads(payloads)
 
 
-class _LinkOffers:
+class _LinkOfferSender:
     """Offers links to the coordinator in batches."""
 
     def __init__(self, builder: CrawlRebuilder, settings: Settings, seed: int, now: float):

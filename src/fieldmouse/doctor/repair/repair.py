@@ -31,26 +31,26 @@ import lmdb
 import msgspec
 
 from fieldmouse.archive import warc_writer
-from fieldmouse.archive.dedup import payload_digest
-from fieldmouse.archive.warc_reader import TornMember, intact_responses, read_cdxj_lines
+from fieldmouse.archive.duplicate_detection import payload_digest
+from fieldmouse.archive.warc_reader import UnreadableMember, intact_responses, read_cdxj_lines
 from fieldmouse.archive.warc_writer import cdxj_log_path, shard_of
 from fieldmouse.config import settings_file
-from fieldmouse.config.factories import scope_of, seeds_of
+from fieldmouse.config.rules_from_settings import scope_of, seeds_of
 from fieldmouse.crawler.builder import worker_config
 from fieldmouse.doctor.check.archive_and_index import check_digests, check_sorted_cdxj
+from fieldmouse.doctor.check.check_result import CrawlProcess, open_for_check
 from fieldmouse.doctor.check.examine import check_crawl
-from fieldmouse.doctor.check.finding import CrawlProcess, open_for_check
-from fieldmouse.doctor.check.frontier import waiting_keys
-from fieldmouse.doctor.check.subprocess_checks import IndexCheck, run_checks
+from fieldmouse.doctor.check.frontier_and_outcomes import waiting_keys
+from fieldmouse.doctor.check.subprocess_checks import IndexCheckRequest, run_checks
 from fieldmouse.errors import CrawlDirError, DamagedFile, FieldmouseError
+from fieldmouse.frontier.durable_parts import frontier_state_of
 from fieldmouse.frontier.seen.sieve import DiskSieve, SieveState
-from fieldmouse.frontier.state import frontier_state_of
 from fieldmouse.parse.content import load_readers, read_page_content
 from fieldmouse.parse.links import LinkExtractor
 from fieldmouse.plugins.runner import CallObserver
 from fieldmouse.reader.snapshot import CrawlSnapshot
 from fieldmouse.search.index import IndexWriter
-from fieldmouse.search.version_table import VERSION_TABLE, VersionTable, version_log_path
+from fieldmouse.search.newest_versions import VERSION_TABLE, VersionTable, version_log_path
 from fieldmouse.storage.checkpoint import (
     Checkpoint,
     ShardState,
@@ -60,9 +60,9 @@ from fieldmouse.storage.checkpoint import (
     open_journal,
     shard_states,
 )
-from fieldmouse.storage.checkpoint_journal import CheckpointJournal
+from fieldmouse.storage.checkpoint_log import CheckpointJournal
 from fieldmouse.storage.directory import CrawlDir, write_identity
-from fieldmouse.storage.log import FileSync, atomic_write, sync_directory
+from fieldmouse.storage.log import FileSyncer, atomic_write, sync_directory
 from fieldmouse.types.request import Request, RequestKind
 from fieldmouse.url import key_of
 
@@ -151,7 +151,7 @@ def rebuild_sieve(home: CrawlDir, journal: CheckpointJournal, last: Checkpoint) 
             f"the seen URLs cannot be made again: {seen:,} were seen, {state.seen:,} are settled or waiting",
             "restore `frontier/` from a copy of the directory",
         )
-    FileSync().sync(paths)
+    FileSyncer().sync(paths)
     for path in paths:
         path.rename(frontier / path.name)
     sync_directory(frontier)
@@ -204,7 +204,7 @@ def delete_version_logs(home: CrawlDir, journal: CheckpointJournal, last: Checkp
     home.upgrade_format()
     last = msgspec.structs.replace(last.with_part("shards", shards, {}), born=home.identity)
     journal.commit(encode_checkpoint(last))
-    VersionTable.delete(home / "index")
+    VersionTable.delete_files(home / "index")
     for shard in range(len(shards)):
         version_log_path(home / "index", shard).unlink(missing_ok=True)
     sync_directory(home / "index")
@@ -229,10 +229,10 @@ def _build_index(home: CrawlDir, last: Checkpoint, shard: int, beside: Path) -> 
         try:
             answer = snapshot.record_reader.read_response(row.warc, row.offset)
             page = read_page_content(link, answer, config, links, readers).document
-        except (TornMember, OSError, ValueError, KeyError):
+        except (UnreadableMember, OSError, ValueError, KeyError):
             unreadable += 1
             continue
-        if index.bytes >= full and index.generation < state.generations - 1:
+        if index.bytes >= full and index.generation < state.generation_count - 1:
             index.commit()
             index.begin_generation()
         # Any batch up to the checkpoint will do: the number only marks later documents.
@@ -241,7 +241,7 @@ def _build_index(home: CrawlDir, last: Checkpoint, shard: int, beside: Path) -> 
         index.add_document(key=key_of(row.url, config.key_seed), batch=state.batch, **document)
         count += 1
     index.commit()
-    while index.generation < state.generations - 1:
+    while index.generation < state.generation_count - 1:
         index.begin_generation()
     index.finish()
     return count, unreadable
@@ -249,8 +249,8 @@ def _build_index(home: CrawlDir, last: Checkpoint, shard: int, beside: Path) -> 
 
 def _count_pages_in_damaged_index(shard: Path, state: ShardState) -> int:
     """Number of pages that a damaged index still holds."""
-    paths = [str(shard / f"{number:05}") for number in range(state.generations)]
-    asked = [IndexCheck(path, state.batch, busy=False, live=False, hurt=True) for path in paths]
+    paths = [str(shard / f"{number:05}") for number in range(state.generation_count)]
+    asked = [IndexCheckRequest(path, state.batch, busy=False, live=False, hurt=True) for path in paths]
     return sum(report.count for report in run_checks(asked))
 
 
@@ -343,7 +343,7 @@ def _repair_files(
     if not check_sorted_cdxj(home, last, process).healthy:
         yield _rebuild_sorted_cdxj(archive, last)
     if f"index/{VERSION_TABLE}" in hurt:
-        VersionTable.delete(home / "index")
+        VersionTable.delete_files(home / "index")
         yield (f"`index/{VERSION_TABLE}` is gone; it is rebuilt from the logs of copies when the crawl continues")
         hurt |= {finding.subject for finding in check_crawl(home, process=process) if finding.curable}
     without = any(subject.endswith(".copies") for subject in hurt)

@@ -111,7 +111,7 @@ def rewrite_rows(
     moved = places.copy()
     for number, place in enumerate(places.tolist()):
         if place != NOT_WRITTEN:
-            row = decode_row(source.read(place))
+            row = decode_row(source.read_record(place))
             state = with_earlier_waits(row.state, seconds)
             moved[number] = target.append(msgspec.msgpack.encode(HostRow(row.host, state, now)))
     return moved
@@ -246,7 +246,7 @@ class HostTable:
             self._log = Log(directory / host_log_name(state.serial), state.length)
             self._index_newest_rows(state)
         for record in promised_rows(directory, state):
-            self._apply_promise(record)
+            self._apply_wait_logged_after_checkpoint(record)
         # Always a new log, which is the compaction; the old one stays complete until a checkpoint names the
         # new.
         self._leftovers.add(old)
@@ -263,7 +263,7 @@ class HostTable:
                 number = find(key)
                 if number >= 0 and not _row_has_name(content, places[number], tag):
                     number = next(
-                        (n for n in self._numbering.find_numbers(key) if _row_has_name(content, places[n], tag)), -1
+                        (n for n in self._numbering.numbers_of_key(key) if _row_has_name(content, places[n], tag)), -1
                     )
                 if number < 0:
                     self._numbering.add_number(key)
@@ -272,18 +272,18 @@ class HostTable:
                     places[number] = offset
         self._inherited = state.length
 
-    def _apply_promise(self, record: bytes) -> None:
+    def _apply_wait_logged_after_checkpoint(self, record: bytes) -> None:
         """Apply a promise to wait from behind the checkpoint."""
         row = decode_row(record)
         number = self.number_of(row.host)
-        if number >= 0 and number not in self._changed and self._log.read(self._places[number]) == record:
+        if number >= 0 and number not in self._changed and self._log.read_record(self._places[number]) == record:
             return  # a copy of a known row, from a log that no checkpoint named
-        known = self._cached_row(number)[1] if number >= 0 else _BLANK
+        known = self._get_or_load_row(number)[1] if number >= 0 else _BLANK
         state = with_longer_waits(known, with_earlier_waits(row.state, clock_setback(row.at, self._now)))
         if number < 0 or state != known:
             self._set_state(row.host, number, state)
 
-    def begin(self) -> None:
+    def roll_back_to_checkpoint(self) -> None:
         """Start changing files, once everything else is open. The first write calls it implicitly."""
         if self._begun:
             return
@@ -297,7 +297,7 @@ class HostTable:
     def _compact(self) -> None:
         """Continue in a new log that has only the newest rows."""
         source, target = self._log, Log(self._directory / host_log_name(self._serial))
-        target.begin()
+        target.roll_back_to_checkpoint()
         places = np.array(self._places, np.uint64)
         if self._lag:
             moved = rewrite_rows(source, places, target, self._lag, self._now)
@@ -330,7 +330,7 @@ class HostTable:
         number = self._numbering.find_number(key)
         if number < 0 or self._has_name(number, host, tag):
             return number
-        return next((n for n in self._numbering.find_numbers(key) if self._has_name(n, host, tag)), -1)
+        return next((n for n in self._numbering.numbers_of_key(key) if self._has_name(n, host, tag)), -1)
 
     def _has_name(self, number: int, host: Host, tag: bytes) -> bool:
         row = self._rows.get(number)
@@ -339,7 +339,7 @@ class HostTable:
         return self._log.read_unchecked(self._places[number] + TAG_OFFSET, len(tag)) == tag
 
     def host_at(self, number: int) -> Host:
-        return self._cached_row(number)[0]
+        return self._get_or_load_row(number)[0]
 
     def get_or_add_number(self, host: Host) -> int:
         """Number of a host, which is added if unknown."""
@@ -348,7 +348,7 @@ class HostTable:
             number = self.number_of(host)
             if number < 0:
                 return self._set_state(host, number, self.unknown)
-            self._cached_row(number)
+            self._get_or_load_row(number)
         return number
 
     def get(self, host: Host) -> HostState:
@@ -356,14 +356,14 @@ class HostTable:
         if number is not None:
             return self._rows[number][1]
         number = self.number_of(host)
-        return self._cached_row(number)[1] if number >= 0 else self.unknown
+        return self._get_or_load_row(number)[1] if number >= 0 else self.unknown
 
     def get_or_add(self, host: Host) -> HostState:
         """State of a host, which is added if unknown."""
         number = self.get_or_add_number(host)
         return self._rows[number][1]
 
-    def _cached_row(self, number: int) -> tuple[Host, HostState]:
+    def _get_or_load_row(self, number: int) -> tuple[Host, HostState]:
         row = self._rows.get(number)
         if row is None:
             row = self._read_row(number)
@@ -372,10 +372,10 @@ class HostTable:
 
     def _read_row(self, number: int) -> tuple[Host, HostState]:
         place = self._places[number]
-        row = decode_record(self._log.path, decode_row, self._log.read(place))
+        row = decode_record(self._log.path, decode_row, self._log.read_record(place))
         if place >= self._inherited:
             return row.host, row.state
-        return row.host, self.with_full_delay(with_earlier_waits(row.state, self._lag))
+        return row.host, self.state_with_restarted_delay(with_earlier_waits(row.state, self._lag))
 
     def _cache_row(self, number: int, row: tuple[Host, HostState]) -> None:
         if len(self._rows) >= _IN_MEMORY + len(self._changed):
@@ -404,7 +404,7 @@ class HostTable:
             self._changed.add(number)
         else:
             number = self.number_of(host)
-            before = self._cached_row(number)[1] if number >= 0 else _BLANK
+            before = self._get_or_load_row(number)[1] if number >= 0 else _BLANK
             number = self._set_state(host, number, state)
         wait = max(state.ready_at, state.address_ready_at) - now
         if (
@@ -412,7 +412,7 @@ class HostTable:
             or before.crawl_delay != state.crawl_delay
             or wait > self._ordinary(state) + _SLACK
         ):
-            self.begin()
+            self.roll_back_to_checkpoint()
             self._places[number] = self._log.append(_encode(HostRow(host, state, now)))
             self._changed.discard(number)
             self._log.flush()
@@ -426,12 +426,12 @@ class HostTable:
         self._quiet_from = now
         self._inherited = self._log.length
         for number, (host, state) in self._rows.items():
-            self._rows[number] = host, self.with_full_delay(state)
+            self._rows[number] = host, self.state_with_restarted_delay(state)
         until = now + self._ordinary(_BLANK)
         self.unknown = HostState(ready_at=until, address_ready_at=until)
         return until
 
-    def with_full_delay(self, state: HostState) -> HostState:
+    def state_with_restarted_delay(self, state: HostState) -> HostState:
         """Return the state with its full delay since this process began: earlier visits are unknown."""
         if not self._quiet_from:
             return state
@@ -446,7 +446,7 @@ class HostTable:
 
     def seal(self, now: float = 0.0) -> tuple[HostTableState, list[Path]]:
         self._now = now or self._now
-        self.begin()
+        self.roll_back_to_checkpoint()
         self._write_changed_rows(now)
         self._log.flush()
         if self._log.length > _REWRITE_AT + 4 * self._snapshot:
@@ -456,8 +456,8 @@ class HostTable:
         self._leftovers.seal()
         return HostTableState(self._serial, self._log.flush(), now), [self._log.path]
 
-    def committed(self) -> None:
-        self._leftovers.committed()
+    def on_checkpoint_committed(self) -> None:
+        self._leftovers.on_checkpoint_committed()
 
     def close(self) -> None:
         self._log.close()

@@ -59,19 +59,19 @@ class SiteTable:
         self.dropped = dict(state.dropped)
         for rows in read_sites(directory, state):
             for key, host_count, url_count in rows.tolist():
-                site = self._number_of_key(key)
+                site = self._get_or_add_number(key)
                 self._hosts[site], self._urls[site] = host_count, url_count
         self._log = Log(directory / _log_name(state.serial), state.length)
 
-    def begin(self) -> None:
+    def roll_back_to_checkpoint(self) -> None:
         """Cut and delete everything written after the checkpoint."""
         delete_unnamed_files(self._directory, "sites-*.log", [_log_name(self._serial)])
-        self._log.begin()
+        self._log.roll_back_to_checkpoint()
 
     def __len__(self) -> int:
         return len(self._keys)
 
-    def _number_of_key(self, key: int) -> int:
+    def _get_or_add_number(self, key: int) -> int:
         site = self._numbering.find_number(key)
         if site < 0:
             site = self._numbering.add_number(key)
@@ -87,7 +87,7 @@ class SiteTable:
             if len(self._cache) >= _CACHED:
                 self._cache.clear()
             name = site_for_limits(host)
-            site = self._number_of_key(key_of_site(name, self._seed)) if name else _EXEMPT
+            site = self._get_or_add_number(key_of_site(name, self._seed)) if name else _EXEMPT
             self._cache[host] = site
         return site
 
@@ -130,7 +130,7 @@ class SiteTable:
         if rule is not None and links:
             self.dropped[rule.value] = self.dropped.get(rule.value, 0) + links
 
-    def count_hosts(self, hosts: Iterable[Host]) -> None:
+    def count_existing_hosts(self, hosts: Iterable[Host]) -> None:
         """Count the hosts of a crawl that was made before sites were counted."""
         for host in hosts:
             site = self._site_number(host)
@@ -162,8 +162,8 @@ class SiteTable:
         for start in range(0, rows.size, _PART):
             self._log.append(rows[start : start + _PART].tobytes())
 
-    def committed(self) -> None:
-        self._leftovers.committed()
+    def on_checkpoint_committed(self) -> None:
+        self._leftovers.on_checkpoint_committed()
 
     def close(self) -> None:
         self._log.close()

@@ -49,16 +49,16 @@ class HostQueue:
     def apply_change(self, row: QueueChange) -> None:
         """Apply a row of the log."""
         if row.dropped_from >= 0:
-            self._pop_blocks_from(row.dropped_from)
+            self._pop_blocks_from_link(row.dropped_from)
         self.blocks.extend(row.blocks)
         self.advance_head(row.head - self.head)
         self.tail = self.blocks[-1].first + self.blocks[-1].count if self.blocks else row.head
 
-    def _pop_blocks_from(self, first: int) -> None:
+    def _pop_blocks_from_link(self, first: int) -> None:
         while self.blocks and self.blocks[-1].first >= first:
             self.blocks.pop()
 
-    def append(self, link: bytes) -> None:
+    def append_link(self, link: bytes) -> None:
         self.gathered.append(link)
         self.tail += 1
 
@@ -70,13 +70,13 @@ class HostQueue:
             spent.append(self.blocks.popleft())
         return spent
 
-    def drop_blocks_from(self, first: int) -> None:
+    def drop_blocks_from_link(self, first: int) -> None:
         """Drop the blocks from link `first` on; they will be written again."""
-        self._pop_blocks_from(first)
+        self._pop_blocks_from_link(first)
         self.fresh = [block for block in self.fresh if block.first < first]
         self.dropped_from = first if self.dropped_from < 0 else min(self.dropped_from, first)
 
-    def log_all_blocks(self) -> None:
+    def mark_all_blocks_unlogged(self) -> None:
         """Log all blocks again, because some in the middle have moved."""
         self.dropped_from, self.fresh = 0, list(self.blocks)
 
@@ -131,7 +131,7 @@ class MemoryHostNumbers:
         return self._names[number]
 
 
-class PackedQueues:
+class HostQueueTable:
     """Queues by host number. Most have a block or two and wait long: these are packed."""
 
     def __init__(self) -> None:
@@ -191,7 +191,7 @@ class PackedQueues:
                 yield number, length
 
 
-class IndexState(msgspec.Struct, frozen=True, array_like=True):
+class QueueIndexState(msgspec.Struct, frozen=True, array_like=True):
     """Number and length of the log."""
 
     serial: int = 0
@@ -202,11 +202,11 @@ class IndexState(msgspec.Struct, frozen=True, array_like=True):
 class QueueIndex:
     """All host queues in memory, and their log on disk."""
 
-    def __init__(self, directory: Path, state: IndexState | None, numbers: HostNumbers):
-        state = state or IndexState()
+    def __init__(self, directory: Path, state: QueueIndexState | None, numbers: HostNumbers):
+        state = state or QueueIndexState()
         self._directory, self._numbers = directory, numbers
         self._leftovers = SupersededFiles()
-        self.queues = PackedQueues()
+        self.queues = HostQueueTable()
         for row in _logged_changes(directory, state):
             self.queues.apply_change(numbers.get_or_add_number(row.host), row)
         self._log = Log(directory / _log_name(state.serial), state.length)
@@ -215,26 +215,26 @@ class QueueIndex:
         self._next: Log | None = None  # the log being rewritten,
         self._copied = 0  # which has all hosts with numbers below this
 
-    def begin(self) -> None:
+    def roll_back_to_checkpoint(self) -> None:
         """Cut and delete everything written after the checkpoint."""
         delete_unnamed_files(self._directory, "queues-*.log", [_log_name(self._serial)])
-        self._log.begin()
+        self._log.roll_back_to_checkpoint()
 
     def log_changes(self, rows: Iterable[tuple[int, QueueChange]]) -> None:
-        """Log changes, by host number; `PackedQueues` has them already."""
+        """Log changes, by host number; `HostQueueTable` has them already."""
         numbered = list(rows)
         _append_in_batches(self._log, (row for _, row in numbered))
         if self._next is not None:
             _append_in_batches(self._next, (row for number, row in numbered if number < self._copied))
 
-    def seal(self) -> tuple[IndexState, list[Path]]:
+    def seal(self) -> tuple[QueueIndexState, list[Path]]:
         """Write the log to the operating system, after all rows."""
         if self._next is None and self._log.length > _REWRITE_AT + 4 * self._snapshot:
             self._next, self._copied = Log(self._directory / _log_name(self._serial + 1)), 0
         if self._next is not None:
             self._copy_to_new_log(self._next)
         self._leftovers.seal()
-        return IndexState(self._serial, self._log.flush(), self._snapshot), [self._log.path]
+        return QueueIndexState(self._serial, self._log.flush(), self._snapshot), [self._log.path]
 
     def _copy_to_new_log(self, target: Log) -> None:
         """Copy some more hosts into the new log, and switch to it when it has all."""
@@ -255,8 +255,8 @@ class QueueIndex:
             self._serial += 1
             self._snapshot = target.length
 
-    def committed(self) -> None:
-        self._leftovers.committed()
+    def on_checkpoint_committed(self) -> None:
+        self._leftovers.on_checkpoint_committed()
 
     def close(self) -> None:
         self._log.close()
@@ -264,27 +264,27 @@ class QueueIndex:
             self._next.close()
 
 
-def _logged_changes(directory: Path, state: IndexState) -> Iterator[QueueChange]:
+def _logged_changes(directory: Path, state: QueueIndexState) -> Iterator[QueueChange]:
     path = directory / _log_name(state.serial)
     for _, record in read_records(path, length=state.length):
         yield from decode_record(path, _decode, record)
 
 
-def queue_lengths(directory: Path, state: IndexState) -> Iterator[tuple[Host, int]]:
+def queue_lengths(directory: Path, state: QueueIndexState) -> Iterator[tuple[Host, int]]:
     """Yield every host with a queue at that state, and the number of its links; reads only."""
     shelf, numbers = read_all_queues(directory, state)
     return ((numbers.host_at(number), length) for number, length in shelf.queue_lengths())
 
 
-def read_all_queues(directory: Path, state: IndexState) -> tuple[PackedQueues, MemoryHostNumbers]:
+def read_all_queues(directory: Path, state: QueueIndexState) -> tuple[HostQueueTable, MemoryHostNumbers]:
     """Read every queue at that state, with fresh host numbers; reads only."""
-    shelf, numbers = PackedQueues(), MemoryHostNumbers()
+    shelf, numbers = HostQueueTable(), MemoryHostNumbers()
     for row in _logged_changes(directory, state):
         shelf.apply_change(numbers.get_or_add_number(row.host), row)
     return shelf, numbers
 
 
-def read_queue(directory: Path, state: IndexState, host: Host) -> HostQueue:
+def read_queue(directory: Path, state: QueueIndexState, host: Host) -> HostQueue:
     """Read one host's queue at that state; reads only."""
     queue = HostQueue(host)
     for row in _logged_changes(directory, state):

@@ -34,7 +34,7 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(list[tuple[Host, bytes]]).decode
 
 
-class ReadyState(msgspec.Struct, frozen=True, array_like=True):
+class SievedUrlQueueState(msgspec.Struct, frozen=True, array_like=True):
     """Read position and write position."""
 
     first: int = 0  # segment being read
@@ -49,8 +49,8 @@ class ReadyState(msgspec.Struct, frozen=True, array_like=True):
 class SievedUrlQueue:
     """First-in, first-out queue of links of all hosts."""
 
-    def __init__(self, directory: Path, state: ReadyState | None = None, *, segment_size: int = 64 << 20):
-        state = state or ReadyState()
+    def __init__(self, directory: Path, state: SievedUrlQueueState | None = None, *, segment_size: int = 64 << 20):
+        state = state or SievedUrlQueueState()
         self._directory = directory
         self._segment_size = segment_size
         self._first, self._offset, self._taken = state.first, state.offset, state.taken
@@ -73,10 +73,10 @@ class SievedUrlQueue:
                 self._head.popleft()
             self._taken = state.taken
 
-    def begin(self) -> None:
+    def roll_back_to_checkpoint(self) -> None:
         """Cut and delete everything written after the checkpoint."""
         delete_unnamed_files(self._directory, "ready-*.log", map(_segment_name, range(self._first, self._last + 1)))
-        self._writing.begin()
+        self._writing.roll_back_to_checkpoint()
 
     def _open_segment(self, number: int) -> Log:
         path = self._directory / _segment_name(number)
@@ -119,7 +119,7 @@ class SievedUrlQueue:
             self._offset = self._next_offset = self._taken = 0
             self._reading = self._writing if self._first == self._last else self._open_segment(self._first)
         self._offset, self._taken = self._next_offset, 0
-        record = self._reading.read(self._offset)
+        record = self._reading.read_record(self._offset)
         self._next_offset = self._offset + 8 + len(record)
         self._head.extend(decode_record(self._reading.path, _decode, record))
         return True
@@ -136,21 +136,21 @@ class SievedUrlQueue:
             self._writing = Log(self._directory / _segment_name(self._last))
             self._written.append(self._writing.path)
 
-    def seal(self) -> tuple[ReadyState, list[Path]]:
+    def seal(self) -> tuple[SievedUrlQueueState, list[Path]]:
         self._write_tail()
         self._writing.flush()
         self._leftovers.seal()
         if self._taken and not self._head:  # so that a state never points at an exhausted record
             self._offset, self._taken = self._next_offset, 0
         lengths = tuple(self._segment_length(number) for number in range(self._first, self._last))
-        state = ReadyState(
+        state = SievedUrlQueueState(
             self._first, self._offset, self._taken, self._last, self._writing.length, self._count, lengths
         )
         unsynced, self._written = self._written, [self._writing.path]
         return state, unsynced
 
-    def committed(self) -> None:
-        self._leftovers.committed()
+    def on_checkpoint_committed(self) -> None:
+        self._leftovers.on_checkpoint_committed()
 
     def close(self) -> None:
         self._writing.close()
@@ -161,7 +161,7 @@ def _segment_name(number: int) -> str:
     return f"ready-{number}.log"
 
 
-def read_ready_items(directory: Path, state: ReadyState) -> Iterable[ReadyItem]:
+def read_ready_items(directory: Path, state: SievedUrlQueueState) -> Iterable[ReadyItem]:
     """Yield all items of the queue at that state, oldest first; reads only, for readers beside a crawl."""
     start, skip = state.offset, state.taken
     lengths = dict(zip(range(state.first, state.last), state.lengths, strict=False)) | {state.last: state.length}

@@ -23,10 +23,10 @@ from fieldmouse.errors import DamagedFile
 from fieldmouse.frontier.queues.queue_index import (
     HostNumbers,
     HostQueue,
-    IndexState,
     MemoryHostNumbers,
     QueueBlock,
     QueueIndex,
+    QueueIndexState,
     read_queue,
 )
 from fieldmouse.storage.log import (
@@ -50,7 +50,7 @@ _decode = msgspec.msgpack.Decoder(tuple[Host, int, list[bytes]]).decode
 class VirtualizerState(msgspec.Struct, frozen=True, array_like=True):
     """The index, the segments with links in them, and the length of the last one."""
 
-    index: IndexState = IndexState()
+    index: QueueIndexState = QueueIndexState()
     segments: tuple[int, ...] = (0,)
     length: int = 0
     lengths: tuple[int, ...] = ()  # of the segments before the last; empty in format 1
@@ -94,12 +94,12 @@ class Virtualizer:
         self._written = [self._segments[self._last].path]
         self.reads = 0
 
-    def begin(self) -> None:
+    def roll_back_to_checkpoint(self) -> None:
         """Cut and delete everything written after the checkpoint."""
-        self._index.begin()
+        self._index.roll_back_to_checkpoint()
         delete_unnamed_files(self._directory, "links-*.log", map(segment_name, self._segments))
         for segment in self._segments.values():
-            segment.begin()
+            segment.roll_back_to_checkpoint()
 
     def __len__(self) -> int:
         return self._count
@@ -107,7 +107,7 @@ class Virtualizer:
     def append(self, host: Host, link: bytes) -> None:
         number = self._numbers.get_or_add_number(host)
         queue = self._changed.get(number) or self._get_or_create(number, host)
-        queue.append(link)
+        queue.append_link(link)
         self._count += 1
         self._gathered += 1
         if self._gathered >= _GATHERED:
@@ -154,7 +154,7 @@ class Virtualizer:
     def _read_block(self, block: QueueBlock) -> list[bytes]:
         self.reads += 1
         segment = self._segments[block.segment]
-        return decode_record(segment.path, _decode, segment.read(block.offset))[2]
+        return decode_record(segment.path, _decode, segment.read_record(block.offset))[2]
 
     def _write_gathered(self, queue: HostQueue) -> None:
         """Write the collected links as blocks."""
@@ -192,7 +192,7 @@ class Virtualizer:
         links = [link for block in small for link in self._read_block(block)]
         for block in small:
             self._live[block.segment] -= block.size
-        queue.drop_blocks_from(small[0].first)
+        queue.drop_blocks_from_link(small[0].first)
         queue.gathered.extendleft(reversed(links))
         self._gathered += len(links)
 
@@ -226,7 +226,7 @@ class Virtualizer:
                 queue = self._changed.get(owner) or self._get_or_create(owner, host)
                 queue.blocks[place] = self._write_block(host, first, links)
         for owner in [owner for owner, moved in places.items() if moved]:
-            self._changed[owner].log_all_blocks()
+            self._changed[owner].mark_all_blocks_unlogged()
         self._drop_segment(number)
 
     def seal(self) -> tuple[VirtualizerState, list[Path]]:
@@ -249,9 +249,9 @@ class Virtualizer:
         *lengths, length = (self._segments[number].length for number in segments)
         return VirtualizerState(index, tuple(segments), length, tuple(lengths)), unsynced
 
-    def committed(self) -> None:
-        self._leftovers.committed()
-        self._index.committed()
+    def on_checkpoint_committed(self) -> None:
+        self._leftovers.on_checkpoint_committed()
+        self._index.on_checkpoint_committed()
 
     def close(self) -> None:
         self._index.close()

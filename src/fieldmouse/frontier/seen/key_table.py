@@ -12,9 +12,9 @@ The sum compares two sets of keys by count and sum, without memory.
 
 A crawl may know millions of hosts and sites. A Python object for each would cost
 hundreds of bytes; a number costs a dozen, and all further facts fit into plain
-arrays beside. Open addressing with linear probing, as in `KeyTable`, but one key at
+arrays beside. Open addressing with linear probing, as in `RecentKeySet`, but one key at
 a time. Keys must be keyed hashes, so that no attacker can aim at a slot. Two things may
-share a key: a caller that can distinguish them uses `find_numbers`.
+share a key: a caller that can distinguish them uses `numbers_of_key`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Marks = NDArray[np.bool_]
 _SMALLEST = 14
 
 
-class KeyTable:
+class RecentKeySet:
     """Keys since the last run; 16 to 32 bytes of memory a key."""
 
     def __init__(self) -> None:
@@ -58,7 +58,7 @@ class KeyTable:
             onward = onward[~hit & (there != 0)]
         return found
 
-    def add_new(self, keys: Keys) -> None:
+    def insert_unchecked(self, keys: Keys) -> None:
         """Add keys that are all different and not yet in the table."""
         self.count += keys.size
         bits = self._bits
@@ -121,9 +121,9 @@ class KeyNumbering:
 
     def __init__(self) -> None:
         self._count = 0
-        self._allocate(_SMALLEST_BITS)
+        self._allocate_slots(_SMALLEST_BITS)
 
-    def _allocate(self, bits: int) -> None:
+    def _allocate_slots(self, bits: int) -> None:
         self._keys: NDArray[np.uint64] = np.zeros(1 << bits, np.uint64)  # 0 marks an empty slot
         self._numbers: NDArray[np.uint32] = np.zeros(1 << bits, np.uint32)
         # A view of an array is read five times as fast as the array, one item at a time.
@@ -145,7 +145,7 @@ class KeyNumbering:
             slot = (slot + 1) & last
         return -1
 
-    def find_numbers(self, key: int) -> Iterator[int]:
+    def numbers_of_key(self, key: int) -> Iterator[int]:
         """Yield every number of this key: more than one if different things have the same hash."""
         key = key or 1
         slot = key >> self._shift
@@ -169,7 +169,7 @@ class KeyNumbering:
     def _double(self) -> None:
         used = self._keys != 0
         keys, numbers = self._keys[used], self._numbers[used]
-        self._allocate(self._bits + 1)
+        self._allocate_slots(self._bits + 1)
         slots = (keys >> np.uint64(self._shift)).astype(np.intp)
         while keys.size:
             free = self._keys[slots] == 0

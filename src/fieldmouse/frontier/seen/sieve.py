@@ -11,7 +11,7 @@ search. Memory holds the table, a small cache of recent keys, and one key in 128
 
 The state names the runs and the length of the log. A run is never changed, and is deleted
 only after a checkpoint that no longer names it. In format 1 neither file had checksums;
-`begin` rewrites both, and the first checkpoint names the new files.
+`roll_back_to_checkpoint` rewrites both, and the first checkpoint names the new files.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fieldmouse.errors import DamagedFile, MissingFile
-from fieldmouse.frontier.seen.key_table import Keys, KeyTable
+from fieldmouse.frontier.seen.key_table import Keys, RecentKeySet
 from fieldmouse.frontier.seen.sorted_runs import RunWriter, SortedRun, merge_runs
 from fieldmouse.storage.log import Log, SupersededFiles, delete_unnamed_files, read_records
 
@@ -75,16 +75,16 @@ class DiskSieve(Generic[T]):
         self._merged: RunWriter | None = None
         self._credit = 0
         self._unsynced: list[Path] = []
-        self._table = KeyTable()
+        self._table = RecentKeySet()
         for keys in logged_keys(directory, state):
-            self._table.add_new(keys)
+            self._table.insert_unchecked(keys)
         self._log = Log(directory / state.log, state.log_bytes)
         self._logged = state.logged
         self.seen = state.seen
         if sum(map(len, self._runs)) + state.logged != state.seen:
             raise DamagedFile(directory / state.log, f"it and the runs of keys do not add up to {state.seen}")
 
-    def begin(self) -> None:
+    def roll_back_to_checkpoint(self) -> None:
         """Cut and delete everything written after the checkpoint. The first write calls it implicitly."""
         if self._begun:
             return
@@ -93,7 +93,7 @@ class DiskSieve(Generic[T]):
         delete_unnamed_files(self._directory, "run-*.keys", [run.path.name for run in self._runs])
         if self._raw:
             self._rewrite_with_checksums()
-        self._log.begin()
+        self._log.roll_back_to_checkpoint()
         self._unsynced.append(self._log.path)
 
     def _rewrite_with_checksums(self) -> None:
@@ -143,7 +143,7 @@ class DiskSieve(Generic[T]):
             keys = keys[kept]
             new = [item for item, may in zip(new, passed, strict=True) if may]
         if keys.size:
-            self._store_new_keys(keys)
+            self._add_new_keys(keys)
         return new
 
     def add_known(self, keys: Keys) -> Keys:
@@ -151,7 +151,7 @@ class DiskSieve(Generic[T]):
         assert not self._keys, "sift before learning"
         new, _ = self._unknown_keys(keys.copy())
         if new.size:
-            self._store_new_keys(new)
+            self._add_new_keys(new)
         return new
 
     def contains_each(self, keys: Sequence[int]) -> list[bool]:
@@ -186,9 +186,9 @@ class DiskSieve(Generic[T]):
             keys, first = keys[unknown], first[unknown]
         return keys, first
 
-    def _store_new_keys(self, keys: Keys) -> None:
-        self.begin()
-        self._table.add_new(keys)
+    def _add_new_keys(self, keys: Keys) -> None:
+        self.roll_back_to_checkpoint()
+        self._table.insert_unchecked(keys)
         self._log.append(keys.tobytes())
         self._logged += keys.size
         self.seen += keys.size
@@ -243,7 +243,7 @@ class DiskSieve(Generic[T]):
     def seal(self) -> tuple[SieveState, list[Path]]:
         """Return the state and the files that must be synced before it counts. Nothing may be pending."""
         assert not self._keys, "sift before sealing"
-        self.begin()
+        self.roll_back_to_checkpoint()
         self._leftovers.seal()
         length = self._log.flush()
         unsynced, self._unsynced = self._unsynced, [self._log.path]
@@ -251,13 +251,13 @@ class DiskSieve(Generic[T]):
         state = SieveState(runs, self._log.path.name, self._logged, self._serial, self.seen, length)
         return state, unsynced
 
-    def committed(self) -> None:
-        self._leftovers.committed()
+    def on_checkpoint_committed(self) -> None:
+        self._leftovers.on_checkpoint_committed()
 
     def close(self) -> None:
         self._log.close()
         if self._merged is not None:
-            self._merged.abort()
+            self._merged.close_unfinished()
 
 
 def has_key(directory: Path, state: SieveState, key: int) -> bool:

@@ -58,7 +58,7 @@ class RunWriter:
         self._file.close()
         return SortedRun(self._path, fences=np.concatenate(self._fences))
 
-    def abort(self) -> None:
+    def close_unfinished(self) -> None:
         """Close without finishing the run."""
         self._file.close()
 
@@ -186,7 +186,7 @@ class SortedRun:
     def first_key_of_page(self, page: int) -> np.uint64:
         return np.uint64(self._fences[page])
 
-    def keys_between(self, start: int, end: int) -> Keys:
+    def keys_at_positions(self, start: int, end: int) -> Keys:
         return self._keys[start:end]
 
     def release_pages(self) -> None:
@@ -206,7 +206,7 @@ def merge_runs(runs: list[SortedRun], writer: RunWriter, chunk: int = 1 << 16) -
     for page in range(stride, len(longest) // _PAGE + stride + 1, stride):
         at_end = page * _PAGE >= len(longest)
         upto = [len(run) if at_end else run.count_smaller(longest.first_key_of_page(page)) for run in runs]
-        parts = [run.keys_between(a, b) for run, a, b in zip(runs, done, upto, strict=True)]
+        parts = [run.keys_at_positions(a, b) for run, a, b in zip(runs, done, upto, strict=True)]
         together = np.concatenate(parts)
         together.sort()
         writer.write(together)

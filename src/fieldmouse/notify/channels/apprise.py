@@ -16,7 +16,7 @@ from fieldmouse.aio import DaemonExecutor
 from fieldmouse.errors import FieldmouseError, SettingsError
 from fieldmouse.formatting import format_count
 from fieldmouse.notify import format
-from fieldmouse.notify.channel import Channel, FailedDelivery, Notice, SendMode
+from fieldmouse.notify.channel_interface import BatchingRules, ChangeBatch, Channel, FailedDelivery
 
 
 class MissingApprise(FieldmouseError):
@@ -46,9 +46,9 @@ class AppriseChannel(Channel):
                     f"apprise does not understand the URL that place {number} of `notify.apprise` names",
                     "its documentation lists the services and how their URLs are written",
                 )
-        self.mode = SendMode(max_changes=batch)
+        self.mode = BatchingRules(max_changes=batch)
 
-    async def send(self, notice: Notice) -> FailedDelivery | None:
+    async def send(self, notice: ChangeBatch) -> FailedDelivery | None:
         sending = asyncio.get_running_loop().run_in_executor(DaemonExecutor(), self._send, notice)
         try:
             async with asyncio.timeout(self._timeout):
@@ -57,6 +57,6 @@ class AppriseChannel(Channel):
             return FailedDelivery(f"{self._number} took longer than {self._timeout:g} s")
         return None if reached else FailedDelivery(f"not all of {self._number} could be reached")
 
-    def _send(self, notice: Notice) -> bool:
+    def _send(self, notice: ChangeBatch) -> bool:
         title, text = format.subject(notice.changes, self._crawl), format.body(notice.changes)
         return bool(self._all.notify(title=title, body=text, body_format=self._format))

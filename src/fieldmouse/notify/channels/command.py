@@ -21,7 +21,7 @@ from typing import IO
 
 from fieldmouse.aio import DaemonExecutor
 from fieldmouse.config.notify_section import NotifySection
-from fieldmouse.notify.channel import Channel, FailedDelivery, Notice, SendMode, one_line
+from fieldmouse.notify.channel_interface import BatchingRules, ChangeBatch, Channel, FailedDelivery, one_line
 
 #: Bytes of a program's output that are kept; the rest is read and dropped.
 MAX_OUTPUT = 4 << 10
@@ -35,10 +35,10 @@ class CommandChannel(Channel):
     def __init__(self, settings: NotifySection, *, home: Path, environment: Mapping[str, str]):
         self._words, self._timeout = settings.command, settings.timeout
         self._home, self._environment = home, environment
-        self.mode = SendMode(max_changes=settings.batch)
+        self.mode = BatchingRules(max_changes=settings.batch)
         self._stopped = threading.Event()
 
-    async def send(self, notice: Notice) -> FailedDelivery | None:
+    async def send(self, notice: ChangeBatch) -> FailedDelivery | None:
         environment = {**self._environment, "FIELDMOUSE_NOTIFY_KEY": notice.key}
         body = notice.as_json(listed=self.mode.max_changes > 1)
         return await asyncio.get_running_loop().run_in_executor(DaemonExecutor(), self._run, body, environment)

@@ -17,9 +17,16 @@ from xml.etree.ElementTree import TreeBuilder, tostring
 
 from fieldmouse.aio import DaemonExecutor
 from fieldmouse.formatting import format_percentage, format_time
-from fieldmouse.notify.channel import Channel, FailedDelivery, Notice, SendMode, one_line, title_or_url
+from fieldmouse.notify.channel_interface import (
+    BatchingRules,
+    ChangeBatch,
+    Channel,
+    FailedDelivery,
+    one_line,
+    title_or_url,
+)
+from fieldmouse.storage.changes_from_outcomes import Change, ChangeKind
 from fieldmouse.storage.log import atomic_write
-from fieldmouse.storage.page_changes import Change, ChangeKind
 
 ATOM = "http://www.w3.org/2005/Atom"
 GENERATOR = "fieldmouse"
@@ -27,12 +34,12 @@ _PEEK = 4 << 10
 _LONGEST_URL = 8000
 
 #: Reads the earlier changes that may still be in the feed from the log again.
-Recall = Callable[[], Notice]
+Recall = Callable[[], ChangeBatch]
 
 
 class FeedChannel(Channel):
     name = "feed"
-    mode = SendMode(max_changes=1000, repeatable=False)
+    mode = BatchingRules(max_changes=1000, repeatable=False)
 
     def __init__(
         self, path: Path, *, entries: int, title: str, mark: str, since: int, recall: Recall, suffix: str = ".new"
@@ -44,10 +51,10 @@ class FeedChannel(Channel):
         self._entries: dict[str, tuple[Change, int]] = {}  # by id, oldest first
         self.replay_from = since
 
-    async def send(self, notice: Notice) -> FailedDelivery | None:
+    async def send(self, notice: ChangeBatch) -> FailedDelivery | None:
         return await asyncio.get_running_loop().run_in_executor(DaemonExecutor(), self._send, notice)
 
-    def _send(self, notice: Notice) -> FailedDelivery | None:
+    def _send(self, notice: ChangeBatch) -> FailedDelivery | None:
         try:
             if not self._is_ours():
                 return FailedDelivery(f"`{self._path}` is there and is no feed of fieldmouse; it is left as it is")
@@ -67,7 +74,7 @@ class FeedChannel(Channel):
             return not head or (ATOM.encode() in head and f"<generator>{GENERATOR}<".encode() in head)
         return True
 
-    def _add(self, notice: Notice) -> None:
+    def _add(self, notice: ChangeBatch) -> None:
         for change, offset in zip(notice.changes, notice.offsets, strict=True):
             if change.kind is ChangeKind.WITHDRAWN:
                 self._entries.pop(change.withdraws, None)

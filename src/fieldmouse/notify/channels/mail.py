@@ -20,7 +20,7 @@ from fieldmouse.clock import Clock
 from fieldmouse.config.notify_section import NotifySection
 from fieldmouse.http.connection import tls_error_text
 from fieldmouse.notify import format
-from fieldmouse.notify.channel import Channel, FailedDelivery, Notice, SendMode, one_line
+from fieldmouse.notify.channel_interface import BatchingRules, ChangeBatch, Channel, FailedDelivery, one_line
 
 log = logging.getLogger(__name__)
 
@@ -50,10 +50,10 @@ class MailChannel(Channel):
             clock,
             tls,
         )
-        self.mode = SendMode(max_changes=MAX_CHANGES_PER_MAIL, min_interval=settings.mail_every)
+        self.mode = BatchingRules(max_changes=MAX_CHANGES_PER_MAIL, min_interval=settings.mail_every)
         self._put_off: tuple[str, list[str]] = ("", [])  # key of a mail and the receivers still to get it
 
-    async def send(self, notice: Notice) -> FailedDelivery | None:
+    async def send(self, notice: ChangeBatch) -> FailedDelivery | None:
         message = self.message_for(notice)
         key, put_off = self._put_off
         receivers = put_off if key == notice.key else list(self._receivers)
@@ -73,7 +73,7 @@ class MailChannel(Channel):
         log.warning("mail: %s refuses %s; the others have it", self._name, _refusals(refused))
         return None
 
-    def message_for(self, notice: Notice) -> EmailMessage:
+    def message_for(self, notice: ChangeBatch) -> EmailMessage:
         message = EmailMessage(policy=SMTP)
         message["Subject"] = format.subject(notice.changes, self._crawl)
         message["From"] = self._sender

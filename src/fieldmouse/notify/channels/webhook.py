@@ -17,8 +17,8 @@ from fieldmouse.config.notify_section import NotifySection
 from fieldmouse.errors import SettingsError
 from fieldmouse.http.connection import Connection, ResponseLimits, tls_error_text
 from fieldmouse.http.headers import parse_date, parse_seconds
-from fieldmouse.notify.channel import Channel, FailedDelivery, Notice, SendMode
-from fieldmouse.policy.network_overrides import check_header
+from fieldmouse.notify.channel_interface import BatchingRules, ChangeBatch, Channel, FailedDelivery
+from fieldmouse.policy.dns_and_header_options import check_header
 from fieldmouse.types.outcome import Response
 from fieldmouse.url import Url, host_of, hostname_of, path_of, port_of
 
@@ -45,9 +45,9 @@ class WebhookChannel(Channel):
         check_header("User-Agent", user_agent)
         self._url, self._host, self._token, self._user_agent = url, host_of(url), token, user_agent
         self._timeout, self._clock, self._tls = settings.timeout, clock, tls
-        self.mode = SendMode(max_changes=settings.batch)
+        self.mode = BatchingRules(max_changes=settings.batch)
 
-    async def send(self, notice: Notice) -> FailedDelivery | None:
+    async def send(self, notice: ChangeBatch) -> FailedDelivery | None:
         try:
             async with asyncio.timeout(self._timeout):
                 answer = await self._post(notice)
@@ -63,10 +63,10 @@ class WebhookChannel(Channel):
             return None
         return FailedDelivery(f"{self._host} answered {answer.status}", self._retry_after_seconds(answer))
 
-    async def _post(self, notice: Notice) -> Response | str:
+    async def _post(self, notice: ChangeBatch) -> Response | str:
         connection = await self._connect()
         try:
-            answer = await connection.send(self._request(notice), LONGEST_ANSWER)
+            answer = await connection.send(self._build_request(notice), LONGEST_ANSWER)
         finally:
             connection.abort()
         return answer if isinstance(answer, Response) else f"{answer.reason} ({answer.detail})"
@@ -95,7 +95,7 @@ class WebhookChannel(Channel):
                 trouble = refused
         raise trouble or OSError()
 
-    def _request(self, notice: Notice) -> bytes:
+    def _build_request(self, notice: ChangeBatch) -> bytes:
         body = notice.as_json(listed=self.mode.max_changes > 1)
         lines = [
             f"POST {path_of(self._url)} HTTP/1.1",

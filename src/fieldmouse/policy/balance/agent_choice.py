@@ -46,18 +46,18 @@ from fieldmouse.policy.balance.priced import (
     update_prices,
     usual_trip_after,
 )
-from fieldmouse.policy.balance.prior import PRIOR_SIZE, best_unvisited, expected_trip, mean_log_trip, update_prior
+from fieldmouse.policy.balance.trip_prior import PRIOR_SIZE, best_unvisited, expected_trip, mean_log_trip, update_prior
 
 #: Maximum number of agents in a row: agents that come and go for years must not fill it.
 MOST_AGENTS = 128
 
 
-class HostTripRow(msgspec.Struct, array_like=True):
+class HostDelayEstimates(msgspec.Struct, array_like=True):
     """Learned mean and variance for each agent that visited a host.
 
-    >>> row = HostTripRow("trips")
+    >>> row = HostDelayEstimates("trips")
     >>> row.learn_visit("east", 0.5, observation=4.0, transition=0.01, mean=0.1, variance=1e6)
-    >>> HostTripRow.from_row(row.to_row(), "trips") == row
+    >>> HostDelayEstimates.from_row(row.to_row(), "trips") == row
     True
     >>> round(row.mean[0], 3)
     0.5
@@ -77,7 +77,7 @@ class HostTripRow(msgspec.Struct, array_like=True):
         return _ENCODER.encode(self)
 
     @classmethod
-    def from_row(cls, row: bytes, kind: str) -> HostTripRow:
+    def from_row(cls, row: bytes, kind: str) -> HostDelayEstimates:
         """Decode a row; empty if there are no bytes, or if another rule wrote them.
 
         The data can be learned again, so an unreadable row is no error.
@@ -121,7 +121,7 @@ class HostTripRow(msgspec.Struct, array_like=True):
         if len(self.agents) > MOST_AGENTS:
             self._delete_agent(self.variance.index(max(self.variance)))
 
-    def count_complaint(self, agent: str, too_long: bool, patience: int) -> None:
+    def update_slow_visit_count(self, agent: str, too_long: bool, patience: int) -> None:
         """Count a complaint; start again after the host was offered to all, which is after `patience` of
         them."""
         if self.last != agent or self.complaints >= patience:
@@ -134,7 +134,7 @@ class HostTripRow(msgspec.Struct, array_like=True):
 
 
 _ENCODER = msgspec.msgpack.Encoder()
-_DECODER = msgspec.msgpack.Decoder(HostTripRow)
+_DECODER = msgspec.msgpack.Decoder(HostDelayEstimates)
 
 #: Weight of one visit.
 SMOOTH = 0.05
@@ -166,7 +166,7 @@ def advert_after(told: float, backlog: float) -> float:
     return told + ADVERT * (backlog - told)
 
 
-class AgentLoadEstimate:
+class AgentLoadTracker:
     """Speed, visit time and backlog of one agent, for its adverts."""
 
     def __init__(self) -> None:
@@ -178,7 +178,7 @@ class AgentLoadEstimate:
         """Record a visit."""
         self.visit_time = visit_time_after(self.visit_time, seconds)
 
-    def record_known_visit(self, seconds: float, expected: float, least: float) -> None:
+    def update_speed(self, seconds: float, expected: float, least: float) -> None:
         """Record a visit to a well-known host; see `speed_after`."""
         self.speed = speed_after(self.speed, seconds, expected, least)
 
@@ -188,7 +188,7 @@ class AgentLoadEstimate:
         `waiting` hosts would be visited before it, `at_once` in parallel. If its page would wait longer
         for the workers, `behind` seconds, that counts instead.
 
-        >>> pace = AgentLoadEstimate()
+        >>> pace = AgentLoadTracker()
         >>> [round(pace.next_advert(12, at_once=4), 2) for _ in range(3)]
         [0.9, 1.53, 1.97]
         """
@@ -235,7 +235,7 @@ class AgentTable:
                 1, sum(lives and hosts > held for hosts, lives in zip(self.hosts, self.alive, strict=True))
             )
 
-    def share_prices(self, places: Sequence[int], sharing: SharePriceParameters = SHARING) -> list[float]:
+    def fair_share_prices(self, places: Sequence[int], sharing: SharePriceParameters = SHARING) -> list[float]:
         """Share prices of the agents in `places`; 0 for all others and for agents with an unknown number of
         hosts."""
         few, busy, fuller = sharing.few, sharing.busy, sharing.fuller
@@ -282,7 +282,7 @@ class Balancer(ABC):
 
     def __init__(self, rng: Generator):
         self._rng = rng
-        self._loads: dict[str, AgentLoadEstimate] = {}
+        self._loads: dict[str, AgentLoadTracker] = {}
 
     @abstractmethod
     def choose(self, host: str, row: bytes, here: int, agents: AgentTable) -> int:
@@ -292,14 +292,14 @@ class Balancer(ABC):
         none.
         """
 
-    def observe(self, row: bytes, agent: str, round_trip: float, queue_time: float) -> bytes:
+    def record_visit(self, row: bytes, agent: str, round_trip: float, queue_time: float) -> bytes:
         """Row after a visit by that agent, which took `round_trip` seconds after waiting `queue_time`."""
         self.load_of(agent).record_visit(round_trip)
         return row
 
-    def load_of(self, agent: str) -> AgentLoadEstimate:
+    def load_of(self, agent: str) -> AgentLoadTracker:
         """Speed and visit time of an agent, from the observed visits."""
-        return self._loads.setdefault(agent, AgentLoadEstimate())
+        return self._loads.setdefault(agent, AgentLoadTracker())
 
 
 class HashBalancer(Balancer):
@@ -327,19 +327,19 @@ class KalmanBalancer(Balancer):
         self._belief = {name: getattr(filtering, name) for name in ("mean", "variance", "transition")}
 
     def choose(self, host: str, row: bytes, here: int, agents: AgentTable) -> int:
-        known = HostTripRow.from_row(row, "delays")
+        known = HostDelayEstimates.from_row(row, "delays")
         mean, variance = known.beliefs(agents.names, **self._belief)
         normals = self._rng.standard_normal(len(mean)).tolist()
         return sample_least(mean, variance, agents.alive, normals)
 
-    def observe(self, row: bytes, agent: str, round_trip: float, queue_time: float) -> bytes:
-        super().observe(row, agent, round_trip, queue_time)
-        known = HostTripRow.from_row(row, "delays")
+    def record_visit(self, row: bytes, agent: str, round_trip: float, queue_time: float) -> bytes:
+        super().record_visit(row, agent, round_trip, queue_time)
+        known = HostDelayEstimates.from_row(row, "delays")
         known.learn_visit(agent, queue_time + round_trip, observation=self._observation, **self._belief)
         return known.to_row()
 
 
-class RoundTripBalancer(Balancer):
+class RoundTripLearner(Balancer):
     """Base of the rules that learn round trips separately from queue times."""
 
     def __init__(self, rng: Generator, pricing: PricingParameters = PRICING):
@@ -348,7 +348,7 @@ class RoundTripBalancer(Balancer):
         self._outlooks: dict[str, list[float]] = {}
 
     def beliefs(
-        self, known: HostTripRow, agents: Sequence[str], unmet: float | None = None
+        self, known: HostDelayEstimates, agents: Sequence[str], unmet: float | None = None
     ) -> tuple[list[float], list[float]]:
         """Means in seconds and relative variances; unknown agents get the host's usual trip, or `unmet`."""
         pricing = self._pricing
@@ -356,40 +356,40 @@ class RoundTripBalancer(Balancer):
             agents, mean=known.usual if unmet is None else unmet, variance=_ANY, transition=pricing.transition
         )
 
-    def prior_of(self, agent: str) -> list[float]:
+    def first_visit_regression(self, agent: str) -> list[float]:
         """Regression data of an agent's first visits to hosts known to others (`outlook`)."""
         return self._outlooks.setdefault(agent, [0.0] * PRIOR_SIZE)
 
-    def observe(self, row: bytes, agent: str, round_trip: float, queue_time: float) -> bytes:
-        known, pricing, pace = HostTripRow.from_row(row, "trips"), self._pricing, self.load_of(agent)
+    def record_visit(self, row: bytes, agent: str, round_trip: float, queue_time: float) -> bytes:
+        known, pricing, pace = HostDelayEstimates.from_row(row, "trips"), self._pricing, self.load_of(agent)
         round_trip = max(round_trip, MIN_TRIP)  # trips of 0 s would look like ever faster ones
         (expected,), (variance,) = self.beliefs(known, (agent,))
         # the agent knows the host: a longer trip shows that the agent is slow
         if variance < pricing.observation * WELL_KNOWN:
-            pace.record_known_visit(round_trip, expected, pricing.least * expected)
+            pace.update_speed(round_trip, expected, pricing.least * expected)
         trip = max(round_trip / pace.speed, MIN_TRIP)
         if known.agents and agent not in known.agents:
-            update_prior(self.prior_of(agent), mean_log_trip(known.mean)[0], log(trip))
+            update_prior(self.first_visit_regression(agent), mean_log_trip(known.mean)[0], log(trip))
         known.update_usual_trip(trip)
         noise = {"observation": pricing.observation, "transition": pricing.transition}
         known.learn_visit(agent, trip, **noise, mean=trip, variance=_ANY)
-        super().observe(row, agent, round_trip, queue_time)
-        self._record_details(known, agent, round_trip)
+        super().record_visit(row, agent, round_trip, queue_time)
+        self._learn_more_from_visit(known, agent, round_trip)
         return known.to_row()
 
-    def _record_details(self, known: HostTripRow, agent: str, round_trip: float) -> None:
+    def _learn_more_from_visit(self, known: HostDelayEstimates, agent: str, round_trip: float) -> None:
         """Hook for further data that a rule keeps about a visit."""
 
 
-class ShortestDelayBalancer(RoundTripBalancer):
+class ShortestDelayBalancer(RoundTripLearner):
     """Least sum of backlog and expected trip (`shortest_delay`)."""
 
     def choose(self, host: str, row: bytes, here: int, agents: AgentTable) -> int:
-        mean, _ = self.beliefs(HostTripRow.from_row(row, "trips"), agents.names)
+        mean, _ = self.beliefs(HostDelayEstimates.from_row(row, "trips"), agents.names)
         return shortest_delay(mean, agents.backlog, agents.speed, agents.alive)
 
 
-class TwoChoicesBalancer(RoundTripBalancer):
+class TwoChoicesBalancer(RoundTripLearner):
     """The better of two random agents (`better_of_two`)."""
 
     def choose(self, host: str, row: bytes, here: int, agents: AgentTable) -> int:
@@ -399,25 +399,25 @@ class TwoChoicesBalancer(RoundTripBalancer):
         first, second = int(lot() * many), int(lot() * many)
         while not agents.alive[first]:
             first = int(lot() * many)
-        mean, _ = self.beliefs(HostTripRow.from_row(row, "trips"), agents.names)
+        mean, _ = self.beliefs(HostDelayEstimates.from_row(row, "trips"), agents.names)
         return better_of_two(mean, agents.backlog, agents.speed, agents.alive, first, second)
 
 
-class PricedBalancer(RoundTripBalancer):
+class PricedBalancer(RoundTripLearner):
     """Round trips times the agents' prices (`priced`): the default."""
 
     def choose(self, host: str, row: bytes, here: int, agents: AgentTable) -> int:
         pricing = self._pricing
-        known = HostTripRow.from_row(row, "trips")
+        known = HostDelayEstimates.from_row(row, "trips")
         mean, variance = self.beliefs(known, agents.names, unmet=-1.0)
         at_home = here >= 0 and agents.alive[here] and variance[here] < pricing.observation * WELL_KNOWN
         if at_home and self._rng.random() < pricing.sticky:
             return here
         places = self._agents_to_compare(here, agents)
-        outlook = self.prior_of(agents.names[here]) if here >= 0 else [0.0] * PRIOR_SIZE
+        outlook = self.first_visit_regression(agents.names[here]) if here >= 0 else [0.0] * PRIOR_SIZE
         usual, tried = mean_log_trip(known.mean)
         unmet, spread = expected_trip(outlook, usual, pricing.variance)
-        agent_data = agents.backlog, agents.speed, agents.price, agents.share_prices(places), agents.alive
+        agent_data = agents.backlog, agents.speed, agents.price, agents.fair_share_prices(places), agents.alive
         candidates = places, len(places), self._rng.standard_normal(len(places)).tolist()
         moves = here, pricing.loyal, pricing.heed
         best = cheapest_agent(mean, variance, *agent_data, *candidates, pricing.least, *moves, pricing.short)
@@ -437,7 +437,7 @@ class PricedBalancer(RoundTripBalancer):
         return places
 
 
-class IpMicraBalancer(RoundTripBalancer):
+class IpMicraBalancer(RoundTripLearner):
     """IPMicra (`assign_subnet`), with visits as probes, and each host as its own subnet.
 
     A host without an agent near enough is visited by one agent after another; then it belongs to the
@@ -451,7 +451,7 @@ class IpMicraBalancer(RoundTripBalancer):
         self._patience = patience
 
     def choose(self, host: str, row: bytes, here: int, agents: AgentTable) -> int:
-        known = HostTripRow.from_row(row, "trips")
+        known = HostDelayEstimates.from_row(row, "trips")
         mean, _ = self.beliefs(known, agents.names)
         has_it = here >= 0 and agents.alive[here] and agents.names[here] == known.last
         took_it = has_it and (mean[here] < self._patience.threshold or not known.probed)
@@ -463,8 +463,8 @@ class IpMicraBalancer(RoundTripBalancer):
             return strangers[int(xxh3_64_intdigest(host.encode())) % len(strangers)]
         return assign_subnet(0, (0,), (-1,), mean, agents.alive, self._patience.threshold, False)
 
-    def _record_details(self, known: HostTripRow, agent: str, round_trip: float) -> None:
-        known.count_complaint(agent, round_trip > self._patience.threshold, self._patience.complaints)
+    def _learn_more_from_visit(self, known: HostDelayEstimates, agent: str, round_trip: float) -> None:
+        known.update_slow_visit_count(agent, round_trip > self._patience.threshold, self._patience.complaints)
 
 
 #: Balancers by the name used in settings.

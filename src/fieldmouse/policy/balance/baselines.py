@@ -14,10 +14,10 @@ from math import inf
 
 from xxhash import xxh3_64_intdigest
 
-from fieldmouse.policy.balance.kalman import AgentIndices, AgentNumbers, AliveFlags
+from fieldmouse.policy.balance.kalman import AliveFlags, FloatArrayLike, IntArrayLike
 
 
-def shortest_delay(mean: AgentNumbers, backlog: AgentNumbers, speed: AgentNumbers, alive: AliveFlags) -> int:
+def shortest_delay(mean: FloatArrayLike, backlog: FloatArrayLike, speed: FloatArrayLike, alive: AliveFlags) -> int:
     """Agent with the least sum of backlog and expected visit time."""
     best, least = -1, inf
     for agent in range(len(mean)):
@@ -29,7 +29,7 @@ def shortest_delay(mean: AgentNumbers, backlog: AgentNumbers, speed: AgentNumber
 
 
 def better_of_two(
-    mean: AgentNumbers, backlog: AgentNumbers, speed: AgentNumbers, alive: AliveFlags, first: int, second: int
+    mean: FloatArrayLike, backlog: FloatArrayLike, speed: FloatArrayLike, alive: AliveFlags, first: int, second: int
 ) -> int:
     """Like `shortest_delay`, restricted to two agents (power of two choices)."""
     if not alive[first]:
@@ -54,9 +54,9 @@ IPMICRA_PARAMETERS = IpMicraParameters()
 
 def assign_subnet(
     subnet: int,
-    region: AgentIndices,
-    keeper: AgentIndices,
-    probes: AgentNumbers,
+    region: IntArrayLike,
+    keeper: IntArrayLike,
+    probes: FloatArrayLike,
     alive: AliveFlags,
     threshold: float,
     first: bool,

@@ -18,7 +18,7 @@ Reals = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
 
-class AgentNumbers(Protocol):
+class FloatArrayLike(Protocol):
     """One number per agent: a list in a live agent, an array in the lab."""
 
     def __getitem__(self, place: int, /) -> Any: ...
@@ -34,7 +34,7 @@ class AliveFlags(Protocol):
     def __getitem__(self, place: int, /) -> Any: ...
 
 
-class AgentIndices(Protocol):
+class IntArrayLike(Protocol):
     """Places of agents in their table, or other numbers: a list or an array."""
 
     def __getitem__(self, place: int, /) -> Any: ...
@@ -56,7 +56,7 @@ THESIS_PARAMETERS = KalmanParameters()
 
 
 def kalman_update(
-    mean: AgentNumbers, variance: AgentNumbers, agent: int, value: float, observation: float, transition: float
+    mean: FloatArrayLike, variance: FloatArrayLike, agent: int, value: float, observation: float, transition: float
 ) -> None:
     """Update the rows in place after a visit by `agent` that measured `value`."""
     for other in range(len(mean)):
@@ -66,7 +66,7 @@ def kalman_update(
     variance[agent] = predicted * observation / (predicted + observation)
 
 
-def sample_least(mean: AgentNumbers, variance: AgentNumbers, alive: AliveFlags, normals: AgentNumbers) -> int:
+def sample_least(mean: FloatArrayLike, variance: FloatArrayLike, alive: AliveFlags, normals: FloatArrayLike) -> int:
     """Agent with the least value sampled from the beliefs; -1 if none is alive."""
     best, least = -1, inf
     for agent in range(len(mean)):

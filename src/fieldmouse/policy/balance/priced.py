@@ -10,7 +10,7 @@ are smoothed: if all hosts avoided the last minute's backlog, they would create 
 The round trip is learned separately from the queue time (`kalman`, on round trips alone): with long
 queues their sum hides the distance of a host. Noise is relative to the expected round trip, so that
 milliseconds are learned like seconds. A sample from the belief keeps trying agents that are seldom
-chosen; agents without a visit are tried if it is worth it (`prior`). A host that its agent knows well
+chosen; agents without a visit are tried if it is worth it (`trip_prior`). A host that its agent knows well
 stays after some visits without a comparison, and after the others unless another agent is clearly
 cheaper: moves cost more than they gain. Of many agents only a few random ones are compared: the least of
 a hundred samples would always belong to another agent.
@@ -37,7 +37,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import exp, inf, log, sqrt
 
-from fieldmouse.policy.balance.kalman import AgentIndices, AgentNumbers, AliveFlags
+from fieldmouse.policy.balance.kalman import AliveFlags, FloatArrayLike, IntArrayLike
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class PricingParameters:
     """Parameters of the prices and of the moves between agents."""
 
     sticky: float = 0.3  # share of visits after which the host stays without a comparison
-    advert: float = 30.0  # seconds between two adverts of an agent
+    agent_status: float = 30.0  # seconds between two adverts of an agent
     step: float = 0.01  # price change when a backlog is twice the mean
     loyal: float = 0.35  # logarithm by which another agent must be cheaper than the present one
     heed: float = 0.25  # weight of the present wait compared with the price
@@ -85,16 +85,16 @@ def usual_trip_after(usual: float, visits: int, trip: float) -> float:
 
 
 def cheapest_agent(
-    mean: AgentNumbers,
-    variance: AgentNumbers,
-    backlog: AgentNumbers,
-    speed: AgentNumbers,
-    price: AgentNumbers,
-    share: AgentNumbers,
+    mean: FloatArrayLike,
+    variance: FloatArrayLike,
+    backlog: FloatArrayLike,
+    speed: FloatArrayLike,
+    price: FloatArrayLike,
+    share: FloatArrayLike,
     alive: AliveFlags,
-    places: AgentIndices,
+    places: IntArrayLike,
     many: int,
-    normals: AgentNumbers,
+    normals: FloatArrayLike,
     least: float,
     here: int,
     loyal: float,
@@ -127,7 +127,7 @@ def cheapest_agent(
     return best
 
 
-def update_prices(price: AgentNumbers, backlog: AgentNumbers, alive: AliveFlags, step: float) -> None:
+def update_prices(price: FloatArrayLike, backlog: FloatArrayLike, alive: AliveFlags, step: float) -> None:
     """Raise prices where the backlog is above the mean, lower the others; without backlog they fade."""
     total, count = 0.0, 0
     for agent in range(len(price)):

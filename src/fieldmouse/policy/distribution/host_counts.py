@@ -79,7 +79,7 @@ class HostMap(MutableMapping[H, Any]):
         yield from self._others
 
 
-class HostOrderLinks:
+class HostListNodes:
     """Links between hosts in order, and the order each host is in; a number is in one order at a time."""
 
     def __init__(self) -> None:
@@ -87,12 +87,12 @@ class HostOrderLinks:
         self.lines = 0
 
 
-class HostOrder(Generic[H]):
+class FifoHostSet(Generic[H]):
     """Hosts in order of arrival, each once. Instances with the same nodes share memory."""
 
     __slots__ = ("_count", "_first", "_last", "_line", "_nodes", "_others")
 
-    def __init__(self, nodes: HostOrderLinks) -> None:
+    def __init__(self, nodes: HostListNodes) -> None:
         nodes.lines += 1
         self._nodes, self._line = nodes, nodes.lines
         self._first = self._last = self._count = 0
@@ -114,7 +114,7 @@ class HostOrder(Generic[H]):
             at = self._nodes.following[at - 1]
         yield from self._others or ()
 
-    def add(self, host: H) -> None:
+    def append(self, host: H) -> None:
         """Append the host unless it is present."""
         if host in self:
             return
@@ -169,11 +169,11 @@ class HostCounts(Generic[H]):
     def __init__(self) -> None:
         self.online: dict[H, int] = {}
         self.backlog: HostMap[H] = HostMap("I")
-        self._nodes = HostOrderLinks()
-        self.absent: HostOrder[H] = HostOrder(self._nodes)
+        self._nodes = HostListNodes()
+        self.absent: FifoHostSet[H] = FifoHostSet(self._nodes)
 
     @property
-    def distinct_hosts(self) -> int:
+    def online_host_count(self) -> int:
         """Different hosts online: the measure of a policy."""
         return len(self.online)
 
@@ -190,14 +190,14 @@ class HostCounts(Generic[H]):
         else:
             del self.online[host]
             if host in self.backlog:
-                self.absent.add(host)
+                self.absent.append(host)
 
-    def stored(self, host: H, balls: int = 1) -> None:
+    def added_to_queue(self, host: H, balls: int = 1) -> None:
         self.backlog[host] = self.backlog.get(host, 0) + balls
         if host not in self.online:
-            self.absent.add(host)
+            self.absent.append(host)
 
-    def recalled(self, host: H, balls: int = 1) -> None:
+    def read_from_queue(self, host: H, balls: int = 1) -> None:
         left = self.backlog[host] - balls
         if left:
             self.backlog[host] = left
@@ -205,6 +205,6 @@ class HostCounts(Generic[H]):
             del self.backlog[host]
             self.absent.discard(host)
 
-    def located(self, host: H, address: Hashable) -> bool:
+    def address_found(self, host: H, address: Hashable) -> bool:
         """Ignore the address; policies may override this."""
         return True

@@ -26,27 +26,27 @@ from typing import Any, Protocol, TypeVar
 
 from fieldmouse.errors import UsageError
 from fieldmouse.import_string import find_class
-from fieldmouse.policy.distribution.distinct_hosts import DistinctHostsPolicy
-from fieldmouse.policy.distribution.strategies import GreedyPolicy, MiceAndElephants, NeutralPolicy
+from fieldmouse.policy.distribution.distinct_hosts_policy import DistinctHostsPolicy
+from fieldmouse.policy.distribution.strategies import GreedyAbsentHostsPolicy, MiceAndElephants, NeutralPolicy
 
 H = TypeVar("H", bound=Hashable)
 
 
 class DistributionPolicy(Protocol[H]):
-    """Two questions (`recall`, `place`) and the events from which a policy learns.
+    """Two questions (`next_queue_to_read`, `goes_online`) and the events from which a policy learns.
 
-    The caller asks `recall()` first. For a host: read some of its queue, then report `recalled` and
-    `came_online`. For None: draw a URL, ask `place`, then report `came_online` or `stored`.
+    The caller asks `next_queue_to_read` first. For a host: read some of its queue, then report `read_from_queue`
+    and `came_online`. For None: draw a URL, ask `goes_online`, then report `came_online` or `added_to_queue`.
     """
 
-    def recall(self, dry: bool = False) -> H | None:
+    def next_queue_to_read(self, dry: bool = False) -> H | None:
         """Host whose queue should be read now, or None: draw from the source.
 
         `dry` means that the source is empty, so any waiting host is better than none.
         """
         ...
 
-    def place(self, host: H) -> bool:
+    def goes_online(self, host: H) -> bool:
         """Whether the drawn URL goes online; otherwise it joins its host's queue."""
         ...
 
@@ -54,11 +54,11 @@ class DistributionPolicy(Protocol[H]):
 
     def left_online(self, host: H, balls: int = 1) -> None: ...
 
-    def stored(self, host: H, balls: int = 1) -> None: ...
+    def added_to_queue(self, host: H, balls: int = 1) -> None: ...
 
-    def recalled(self, host: H, balls: int = 1) -> None: ...
+    def read_from_queue(self, host: H, balls: int = 1) -> None: ...
 
-    def located(self, host: H, address: Hashable) -> bool:
+    def address_found(self, host: H, address: Hashable) -> bool:
         """Record the address of a host; False asks for the host to be sent offline."""
         ...
 
@@ -67,14 +67,32 @@ class DistributionPolicy(Protocol[H]):
 POLICIES: dict[str, Callable[..., DistributionPolicy[Any]]] = {
     "index": DistinctHostsPolicy,
     "mice-and-elephants": MiceAndElephants,
-    "greedy": GreedyPolicy,
+    "greedy": GreedyAbsentHostsPolicy,
     "neutral": NeutralPolicy,
 }
 
 _KINDS = {bool: "true or false", int: "a whole number", float: "a number"}
 _NEVER_ZERO = ("per_address", "depth", "delta")
 
-_MEMBERS = ("recall", "place", "came_online", "left_online", "stored", "recalled", "located")
+_HINT = "docs/guides/policy.md shows what one needs"
+_MEMBERS = (
+    "next_queue_to_read",
+    "goes_online",
+    "came_online",
+    "left_online",
+    "added_to_queue",
+    "read_from_queue",
+    "address_found",
+)
+#: Methods of earlier versions, and what they are called now.
+_FORMER_MEMBERS = {
+    "recall": "next_queue_to_read",
+    "place": "goes_online",
+    "stored": "added_to_queue",
+    "recalled": "read_from_queue",
+    "located": "address_found",
+    "settled": "address_found",
+}
 
 
 def find_policy_class(name: str) -> Callable[..., DistributionPolicy[Any]]:
@@ -83,18 +101,14 @@ def find_policy_class(name: str) -> Callable[..., DistributionPolicy[Any]]:
     >>> find_policy_class("index") is POLICIES["index"]
     True
     """
-    made = find_class(name, "policy", POLICIES, _MEMBERS, "docs/guides/policy.md shows what one needs")
-    if hasattr(made, "settled"):
-        # The event's former name; a policy that still overrides it would never be called.
-        raise UsageError(f"`{name}` has `settled`, which nobody calls", "call it `located`")
-    return made
+    return find_class(name, "policy", POLICIES, _MEMBERS, _HINT, _FORMER_MEMBERS)
 
 
 def create_policy(name: str, parameters: Mapping[str, object]) -> DistributionPolicy[Any]:
     """Policy with this name and these parameters; an unknown parameter raises an error that lists the known
     ones.
 
-    >>> create_policy("mice-and-elephants", {"delta": 3}).place("a.example")
+    >>> create_policy("mice-and-elephants", {"delta": 3}).goes_online("a.example")
     True
     """
     make = find_policy_class(name)

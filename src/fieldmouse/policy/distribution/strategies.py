@@ -25,7 +25,7 @@ from fieldmouse.policy.distribution.host_counts import HostCounts
 H = TypeVar("H", bound=Hashable)
 
 
-class OneQueuePolicy(HostCounts[H]):
+class FifoBacklogPolicy(HostCounts[H]):
     """Order in which balls went offline, over all hosts; one entry per ball.
 
     `ordered=False` is for a policy that looks into every host's queue: no order is kept.
@@ -39,7 +39,7 @@ class OneQueuePolicy(HostCounts[H]):
         self._gone: dict[H, int] = {}  # balls recalled in a batch whose entries are still in the order
         self._refused = 0  # rejected draws in a row since a ball went online
 
-    def recall(self, dry: bool = False) -> H | None:
+    def next_queue_to_read(self, dry: bool = False) -> H | None:
         if self._refused and not dry:
             return None
         first = self._queue_head()
@@ -47,13 +47,13 @@ class OneQueuePolicy(HostCounts[H]):
             return first
         return next(iter(self.absent), None) if dry else None
 
-    def stored(self, host: H, balls: int = 1) -> None:
-        super().stored(host, balls)
+    def added_to_queue(self, host: H, balls: int = 1) -> None:
+        super().added_to_queue(host, balls)
         if self.ordered:
             self._order.extend([host] * balls)
 
-    def recalled(self, host: H, balls: int = 1) -> None:
-        super().recalled(host, balls)
+    def read_from_queue(self, host: H, balls: int = 1) -> None:
+        super().read_from_queue(host, balls)
         if self.ordered:
             self._gone[host] = self._gone.get(host, 0) + balls
 
@@ -74,7 +74,7 @@ class OneQueuePolicy(HostCounts[H]):
                 self._gone[host] = gone - 1
         return None
 
-    def _exceeds_draw_cap(self) -> bool:
+    def _count_rejected_draw(self) -> bool:
         """Count a rejected draw; return whether the cap is exceeded and it must be accepted."""
         self._refused += 1
         return self._refused > self.draw_cap
@@ -83,25 +83,25 @@ class OneQueuePolicy(HostCounts[H]):
 class NeutralPolicy(HostCounts[H]):
     """Policy without an offline side. URLs stored by an earlier policy are recalled last."""
 
-    def recall(self, dry: bool = False) -> H | None:
+    def next_queue_to_read(self, dry: bool = False) -> H | None:
         return next(iter(self.absent), None) if dry else None
 
-    def place(self, host: H) -> bool:
+    def goes_online(self, host: H) -> bool:
         return True
 
 
-class GreedyPolicy(OneQueuePolicy[H]):
+class GreedyAbsentHostsPolicy(FifoBacklogPolicy[H]):
     """Recall the head of the offline queue if its host is absent online, else draw a host that is nowhere
     yet."""
 
     def __init__(self, draw_cap: int = 1000) -> None:
         super().__init__(draw_cap)
 
-    def place(self, host: H) -> bool:
-        return (host not in self.online and host not in self.backlog) or self._exceeds_draw_cap()
+    def goes_online(self, host: H) -> bool:
+        return (host not in self.online and host not in self.backlog) or self._count_rejected_draw()
 
 
-class MiceAndElephants(OneQueuePolicy[H]):
+class MiceAndElephants(FifoBacklogPolicy[H]):
     """Mice go online as they are drawn; elephants one at a time.
 
     `stop_search` is the thesis' T*: after that many balls went online no new elephant is named; None
@@ -128,16 +128,16 @@ class MiceAndElephants(OneQueuePolicy[H]):
         self.adapted = adapted
         self._steps = 0
 
-    def recall(self, dry: bool = False) -> H | None:
+    def next_queue_to_read(self, dry: bool = False) -> H | None:
         if not self.own_queues:
-            return super().recall(dry)
+            return super().next_queue_to_read(dry)
         return None if self._refused and not dry else next(iter(self.absent), None)
 
-    def place(self, host: H) -> bool:
+    def goes_online(self, host: H) -> bool:
         if host not in self.elephants:
             return True
         nowhere = host not in self.online and host not in self.backlog
-        return (self.adapted and nowhere) or self._exceeds_draw_cap()
+        return (self.adapted and nowhere) or self._count_rejected_draw()
 
     def came_online(self, host: H, balls: int = 1) -> None:
         super().came_online(host, balls)

@@ -111,7 +111,7 @@ class PollBudget:
         # At the higher of two prices a page buys the smaller of two numbers.
         return PollBudget(self.polls).allocate(lambda price: np.minimum(demand(price), alone))
 
-    def allocate_in_shares(self, shares: Reals, grain: float = 0.0) -> Reals:
+    def allocate_proportionally(self, shares: Reals, grain: float = 0.0) -> Reals:
         """Divide the budget in these proportions, times the pages' weights, within the host limits.
 
         grain: no page is polled twice in a slot of this length.

@@ -7,7 +7,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from fieldmouse.policy.change import Beliefs
+from fieldmouse.policy.change_rate import Beliefs
 
 Reals = npt.NDArray[np.float64]
 Hosts = npt.NDArray[np.integer]
@@ -26,7 +26,7 @@ class PollingPolicy(Protocol):
         """Columns that the policy keeps per page, in addition to the belief."""
         ...
 
-    def begin(self, pages: int) -> State:
+    def initial_state(self, pages: int) -> State:
         """State of unknown pages: a row each, with `width` columns."""
         ...
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from fieldmouse.policy.change import Beliefs, fit_population, page_blocks, posterior
+from fieldmouse.policy.change_rate import Beliefs, fit_population, page_blocks, posterior
 from fieldmouse.policy.polling.allocation import PollBudget, marginal_freshness, slot_factor
 from fieldmouse.policy.polling.interface import Reals, State
 from fieldmouse.policy.polling.policies import BudgetPolicy
@@ -33,23 +33,23 @@ class LearnedPolicy(BudgetPolicy):
     explore: float = 0.02
     grain: float = 0.0
 
-    def divide_budget(self, state: State, belief: Beliefs, budget: PollBudget) -> Reals:
+    def allocate_polls(self, state: State, belief: Beliefs, budget: PollBudget) -> Reals:
         pages = len(belief)
         if not pages or not budget.polls > 0:
             return np.zeros(pages)
         if not np.isfinite(budget.polls) and budget.host_limit is not None and budget.host is not None:
             limits = np.asarray(budget.host_limit, np.float64)
             budget = replace(budget, polls=float(np.broadcast_to(limits, int(budget.host.max()) + 1).sum()))
-        table = _PollValues.of(belief, budget.polls / pages, self.grain)
+        table = _MarginalPollValues.from_beliefs(belief, budget.polls / pages, self.grain)
         with np.errstate(divide="ignore"):
             log_weight = np.log(budget.weights(pages))
         polls = budget.scaled(1 - self.explore).allocate(lambda price: table.polls_at_price(np.log(price) - log_weight))
-        polls += budget.scaled(self.explore).allocate_in_shares(np.ones(pages))
+        polls += budget.scaled(self.explore).allocate_proportionally(np.ones(pages))
         return np.minimum(polls, 1 / self.grain) if self.grain else polls
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _PollValues:
+class _MarginalPollValues:
     """Logarithms of a poll's value (a column per page) at some logarithms of poll rates (rows)."""
 
     log_values: npt.NDArray[np.float32]
@@ -57,7 +57,7 @@ class _PollValues:
     most: float
 
     @staticmethod
-    def of(belief: Beliefs, mean: float, grain: float) -> _PollValues:
+    def from_beliefs(belief: Beliefs, mean: float, grain: float) -> _MarginalPollValues:
         law = fit_population(belief)
         rates = np.geomspace(mean / REACH, mean * REACH, LEVELS)
         worth = slot_factor(law.rates, grain) / law.rates
@@ -69,7 +69,7 @@ class _PollValues:
         for block in page_blocks(len(belief)):
             of_block = np.maximum(scaled @ posterior(belief[block], law).T, np.float32(1e-37))
             table[:, block] = np.log(of_block) + np.float32(np.log(size))
-        return _PollValues(table, np.log(rates), 1 / grain if grain else np.inf)
+        return _MarginalPollValues(table, np.log(rates), 1 / grain if grain else np.inf)
 
     def polls_at_price(self, log_price: Reals) -> Reals:
         """Poll rates at which a poll has this price; linear interpolation between two rows."""

@@ -13,19 +13,19 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from fieldmouse.policy import change
-from fieldmouse.policy.change import Beliefs
+from fieldmouse.policy import change_rate
+from fieldmouse.policy.change_rate import Beliefs
 from fieldmouse.policy.polling.allocation import Demand, PollBudget, inverse_marginal_freshness, slot_factor
 from fieldmouse.policy.polling.interface import Hosts, Reals, State
 from fieldmouse.policy.polling_automata import poll_frequency, states_after_poll
 
 
 class BudgetPolicy:
-    """Base of our policies: `divide_budget` is `plan` with one object for the budget. Without columns by default."""
+    """Base of our policies: `allocate_polls` is `plan` with one object for the budget. Without columns by default."""
 
     width: ClassVar[int] = 0
 
-    def begin(self, pages: int) -> State:
+    def initial_state(self, pages: int) -> State:
         return np.ones((pages, self.width), np.float32)
 
     def observe(self, state: State, belief: Beliefs, gap: npt.ArrayLike, changed: npt.ArrayLike) -> State:
@@ -41,23 +41,23 @@ class BudgetPolicy:
         host: Hosts | None = None,
         host_limit: npt.ArrayLike | None = None,
     ) -> Reals:
-        return self.divide_budget(state, belief, PollBudget(budget, weight, host, host_limit))
+        return self.allocate_polls(state, belief, PollBudget(budget, weight, host, host_limit))
 
     @abstractmethod
-    def divide_budget(self, state: State, belief: Beliefs, budget: PollBudget) -> Reals: ...
+    def allocate_polls(self, state: State, belief: Beliefs, budget: PollBudget) -> Reals: ...
 
 
 @dataclass(frozen=True, slots=True)
 class UniformPolicy(BudgetPolicy):
     """
-    >>> from fieldmouse.policy import change
+    >>> from fieldmouse.policy import change_rate
     >>> uniform = UniformPolicy()
-    >>> uniform.plan(uniform.begin(4), change.empty_beliefs(4), budget=2.0).round(6).tolist()
+    >>> uniform.plan(uniform.initial_state(4), change_rate.empty_beliefs(4), budget=2.0).round(6).tolist()
     [0.5, 0.5, 0.5, 0.5]
     """
 
-    def divide_budget(self, state: State, belief: Beliefs, budget: PollBudget) -> Reals:
-        return budget.allocate_in_shares(np.ones(len(belief)))
+    def allocate_polls(self, state: State, belief: Beliefs, budget: PollBudget) -> Reals:
+        return budget.allocate_proportionally(np.ones(len(belief)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,19 +66,19 @@ class ProportionalPolicy(BudgetPolicy):
 
     grain: float = 0.0
 
-    def divide_budget(self, state: State, belief: Beliefs, budget: PollBudget) -> Reals:
-        return budget.allocate_in_shares(change.estimated_rate(belief), self.grain)
+    def allocate_polls(self, state: State, belief: Beliefs, budget: PollBudget) -> Reals:
+        return budget.allocate_proportionally(change_rate.estimated_rate(belief), self.grain)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _RatePolicy(BudgetPolicy):
+class _ChangeRatePolicy(BudgetPolicy):
     """Policies that buy polls by each page's rate."""
 
     rates: Reals | None = None
     grain: float = 0.0
 
-    def divide_budget(self, state: State, belief: Beliefs, budget: PollBudget) -> Reals:
-        rates = change.estimated_rate(belief) if self.rates is None else self.rates
+    def allocate_polls(self, state: State, belief: Beliefs, budget: PollBudget) -> Reals:
+        rates = change_rate.estimated_rate(belief) if self.rates is None else self.rates
         if not budget.polls > 0:
             return np.zeros(len(rates))
         demand, most = self._demand(rates, budget.weights(len(rates))), 1 / self.grain if self.grain else np.inf
@@ -89,14 +89,14 @@ class _RatePolicy(BudgetPolicy):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class OptimalPolicy(_RatePolicy):
+class OptimalPolicy(_ChangeRatePolicy):
     """`rates`: each page's true rate; None: the estimated rates count as true.
 
     grain: length of a slot, if time is divided into slots; no page is polled twice in one.
 
-    >>> from fieldmouse.policy import change
+    >>> from fieldmouse.policy import change_rate
     >>> known = OptimalPolicy(np.array([1.0, 2.0, 200.0]))
-    >>> known.plan(known.begin(3), change.empty_beliefs(3), budget=2.0).round(2).tolist()
+    >>> known.plan(known.initial_state(3), change_rate.empty_beliefs(3), budget=2.0).round(2).tolist()
     [0.95, 1.05, 0.0]
     """
 
@@ -118,7 +118,7 @@ class AutomatonPolicy(BudgetPolicy):
     With slots the plan never exceeds the rates of the states, even if the budget is larger.
 
     >>> paper = AutomatonPolicy(resolution=4, grain=1.0)
-    >>> state = paper.observe(paper.begin(2), None, 1.0, np.array([True, False]))
+    >>> state = paper.observe(paper.initial_state(2), None, 1.0, np.array([True, False]))
     >>> paper.plan(state, None, budget=9.0).tolist()
     [0.5, 0.25]
     """
@@ -130,11 +130,11 @@ class AutomatonPolicy(BudgetPolicy):
     def observe(self, state: State, belief: Beliefs, gap: npt.ArrayLike, changed: npt.ArrayLike) -> State:
         return states_after_poll(state, np.asarray(changed, bool).reshape(-1, 1), self.resolution)
 
-    def divide_budget(self, state: State, belief: Beliefs, budget: PollBudget) -> Reals:
+    def allocate_polls(self, state: State, belief: Beliefs, budget: PollBudget) -> Reals:
         wanted = poll_frequency(state[:, 0], self.resolution)
         if self.grain:
             budget = replace(budget, polls=min(budget.polls, float(wanted.sum()) / self.grain))
-        return budget.allocate_in_shares(wanted)
+        return budget.allocate_proportionally(wanted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,7 @@ class MultiplicativePolicy(BudgetPolicy):
     fortnight, a day at first), with Nutch's factors.
 
     >>> rule = MultiplicativePolicy()
-    >>> state = rule.observe(rule.begin(2), None, 1.0, np.array([True, False]))
+    >>> state = rule.observe(rule.initial_state(2), None, 1.0, np.array([True, False]))
     >>> state.round(2).tolist()
     [[0.800000011920929], [1.399999976158142]]
     >>> rule.plan(state, None, budget=2.0).round(2).tolist()
@@ -161,18 +161,18 @@ class MultiplicativePolicy(BudgetPolicy):
         factor = np.where(np.asarray(changed, bool), self.changed, self.unchanged).reshape(-1, 1)
         return np.clip(state * factor, self.shortest, self.longest).astype(np.float32)
 
-    def divide_budget(self, state: State, belief: Beliefs, budget: PollBudget) -> Reals:
+    def allocate_polls(self, state: State, belief: Beliefs, budget: PollBudget) -> Reals:
         shares = 1.0 / state[:, 0].astype(np.float64)
-        return budget.allocate_in_shares(shares, self.grain)
+        return budget.allocate_proportionally(shares, self.grain)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class HarmonicPolicy(_RatePolicy):
+class HarmonicPolicy(_ChangeRatePolicy):
     """`rates` and `grain` as in `OptimalPolicy`.
 
-    >>> from fieldmouse.policy import change
+    >>> from fieldmouse.policy import change_rate
     >>> known = HarmonicPolicy(np.array([1.0, 2.0, 200.0]))
-    >>> known.plan(known.begin(3), change.empty_beliefs(3), budget=2.0).round(2).tolist()
+    >>> known.plan(known.initial_state(3), change_rate.empty_beliefs(3), budget=2.0).round(2).tolist()
     [0.54, 0.63, 0.83]
     """
 

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fieldmouse.jit import HAS_NUMBA
-from fieldmouse.queueing.fit.buffer_trace import Trace
 from fieldmouse.queueing.fit.goodness import Moments, ljung_box_p_value
 from fieldmouse.queueing.fit.map_fit import (
     LEAST_SCV,
@@ -28,6 +27,7 @@ from fieldmouse.queueing.fit.phase_type_fit import (
     condense_sample,
     maximise_likelihood,
 )
+from fieldmouse.queueing.fit.trace import Trace
 from fieldmouse.queueing.model.arrivals import BatchArrivals
 from fieldmouse.queueing.model.validation import FloatArray, IntArray
 
@@ -54,12 +54,12 @@ class ArrivalStream:
     counted: int  # batches that came within these seconds
 
     @property
-    def rate(self) -> float:
+    def batch_rate(self) -> float:
         """Batches in a second."""
         return self.counted / self.seconds if self.seconds > 0 else 0.0
 
     @property
-    def cut_share(self) -> float:
+    def censored_interval_share(self) -> float:
         return len(self.cut) / max(len(self.cut) + len(self.whole), 1)
 
 
@@ -107,7 +107,8 @@ def split_arrivals_by_mode(
     switched, modes = trace.mode_switches()
     # The crawler tells its fetch workers a moment after the batch that changed the level: put that switch on the batch.
     batch = np.maximum(np.searchsorted(at, switched, side="right") - 1, 0)
-    late = (switched >= at[batch]) & (switched - arrived[last[batch]] <= max(gap, 0.01 * _mean_or_zero(intervals)))
+    moment = max(gap, 0.01 * float(intervals.mean())) if len(intervals) else gap
+    late = (switched >= at[batch]) & (switched - arrived[last[batch]] <= moment)
     switched = np.maximum.accumulate(np.where(late, at[batch], switched))
     before = np.maximum(np.searchsorted(switched, at, side="left") - 1, 0)
     after = np.maximum(np.searchsorted(switched, at, side="right") - 1, 0)
@@ -151,10 +152,6 @@ def _time_pieces(
     awake = ~np.concatenate((idle, [False]))[interval] | (interval < 0)
     batch = np.isin(marks[1:], at)
     return TimePieces(np.diff(marks)[awake], mode[awake], batch[awake].astype(np.int64))
-
-
-def _mean_or_zero(intervals: FloatArray) -> float:
-    return float(intervals.mean()) if len(intervals) else 0.0
 
 
 def find_pause_length(intervals: FloatArray) -> float:
@@ -233,7 +230,7 @@ CUT_OFTEN = 0.05
 
 
 @dataclass(frozen=True, eq=False)
-class ModeFit:
+class WorkerCountFit:
     """One mode: batches as a process, how many pages each brings, and what to say about it."""
 
     stream: ArrivalStream
@@ -255,21 +252,21 @@ class ModeFit:
         return BatchArrivals((D0, *(share * D1 for share in self.shares)))
 
 
-def fit_mode(stream: ArrivalStream) -> ModeFit:
+def fit_mode(stream: ArrivalStream) -> WorkerCountFit:
     """The process of one mode that was seen."""
     remarks: list[str] = []
     shares, lumped = batch_size_shares(stream.sizes)
     if lumped:
         remarks.append(f"{lumped} batches of more than {LARGEST_BATCH} pages count as {LARGEST_BATCH}")
-    rate, sample = stream.rate, len(stream.whole)
+    rate, sample = stream.batch_rate, len(stream.whole)
     poisson = np.array([[-rate]]), np.array([[rate]])
     nothing = np.zeros(LAGS)
     if sample < FEWEST:
         remarks.append(f"only {sample} whole intervals were seen: taken for a Poisson stream")
-        return ModeFit(stream, *poisson, shares, "Poisson", nothing, tuple(remarks))
-    if stream.cut_share > CUT_OFTEN:
+        return WorkerCountFit(stream, *poisson, shares, "Poisson", nothing, tuple(remarks))
+    if stream.censored_interval_share > CUT_OFTEN:
         remarks.append(
-            f"{stream.cut_share:.0%} of the intervals were cut short by a change of mode: "
+            f"{stream.censored_interval_share:.0%} of the intervals were cut short by a change of mode: "
             "how they hang together was not looked at"
         )
         moments, correlations = _moments_without_cuts(stream), nothing
@@ -277,7 +274,7 @@ def fit_mode(stream: ArrivalStream) -> ModeFit:
         moments, correlations = Moments.of_sample(stream.whole), lag_correlations(stream, LAGS)
     together = ljung_box_p_value(correlations, sample) < 0.01
     if abs(moments.scv - 1) < 5 / np.sqrt(sample) and not together:  # 2.5 deviations of an exponential sample
-        return ModeFit(stream, *poisson, shares, "Poisson", correlations, tuple(remarks))
+        return WorkerCountFit(stream, *poisson, shares, "Poisson", correlations, tuple(remarks))
     decay = fit_decay(correlations.tolist(), moments.scv) if together else 0.0
     found = match_order_two_map(1 / rate, moments.scv, _likeliest_third_moment(stream, moments) / rate**3, decay)
     remarks += found.misses
@@ -287,7 +284,7 @@ def fit_mode(stream: ArrivalStream) -> ModeFit:
             f"only by {found.first_correlation:.2f}"
         )
     law = f"Markovian arrivals of order 2, correlations decaying by {found.decay:.3g}"
-    return ModeFit(stream, found.D0, found.D1, shares, law, correlations, tuple(remarks))
+    return WorkerCountFit(stream, found.D0, found.D1, shares, law, correlations, tuple(remarks))
 
 
 def _likeliest_third_moment(stream: ArrivalStream, moments: Moments) -> float:
@@ -307,9 +304,8 @@ def _likeliest_third_moment(stream: ArrivalStream, moments: Moments) -> float:
         if scv > 1:
             slow, fast = means_of_phases(1.0, scv, third)
             share = (1 - fast) / (slow - fast)
-            return HyperErlang.from_lists([share, 1 - share], [1, 1], [1 / slow, 1 / fast]).log_likelihood(
-                points, counts
-            )
+            mixture = HyperErlang.from_lists([share, 1 - share], [1, 1], [1 / slow, 1 / fast])
+            return mixture.log_likelihood(points, counts)
         found = match_order_two_map(1.0, scv, third)
         law = BatchArrivals((found.D0, found.D1)).intervals
         return float(counts @ np.log(np.maximum(law.pdf(points), 1e-300)))
@@ -340,7 +336,7 @@ LATEST = 8000
 _SHAKEN = 0.05  # of the rate, added everywhere at the start: a rate of 0 would stay 0
 
 
-def fit_modes_jointly(pieces: TimePieces, fits: Mapping[int, ModeFit]) -> tuple[dict[int, ModeFit], str]:
+def fit_modes_jointly(pieces: TimePieces, fits: Mapping[int, WorkerCountFit]) -> tuple[dict[int, WorkerCountFit], str]:
     """Fit all modes together; returns them with a remark for the report.
 
     Two phases per mode must earn their parameters, or all modes are Poisson.
@@ -373,7 +369,7 @@ def fit_modes_jointly(pieces: TimePieces, fits: Mapping[int, ModeFit]) -> tuple[
     found = dict(fits)
     for mode, fit in fits.items():
         if not earned:
-            rate = fit.stream.rate
+            rate = fit.stream.batch_rate
             found[mode] = replace(fit, D0=np.array([[-rate]]), D1=np.array([[rate]]), law="Poisson", remarks=())
         elif mode in known:
             place = int(np.searchsorted(known, mode))
@@ -390,7 +386,7 @@ def fit_modes_jointly(pieces: TimePieces, fits: Mapping[int, ModeFit]) -> tuple[
     return found, f"modes took turns quickly: they were fitted together, {how}"
 
 
-def _starting_shape(fit: ModeFit) -> tuple[float, float]:
+def _starting_shape(fit: WorkerCountFit) -> tuple[float, float]:
     """Variation and decay to start from, as the mode alone showed them."""
     law = fit.arrivals().intervals
     return round(min(max(law.scv, 0.5), 20.0), 1), 0.3 if law.scv > 1 else 0.0
@@ -401,7 +397,7 @@ Unseen: TypeAlias = Literal["trend", "ratio", "refuse"]
 
 def fit_modes(
     seen: ObservedArrivals, modes: Collection[int] | None, unseen: Unseen, remembered: Mapping[int, float]
-) -> tuple[dict[int, BatchArrivals], dict[int, ModeFit], list[str]]:
+) -> tuple[dict[int, BatchArrivals], dict[int, WorkerCountFit], list[str]]:
     """Arrivals for each mode asked for (None: each seen well enough), the fits behind them, and remarks.
 
     An unseen mode is its nearest seen neighbour, made faster by the ratio of fetch workers
@@ -419,14 +415,15 @@ def fit_modes(
     asked = sorted(enough) if modes is None else sorted(set(modes))
     fits = {mode: fit_mode(stream) for mode, stream in enough.items()}
     remarks: list[str] = []
-    if any(len(fit.D0) > 1 for fit in fits.values()) and any(fit.stream.cut_share > CUT_OFTEN for fit in fits.values()):
+    if any(len(fit.D0) > 1 for fit in fits.values()) and any(
+        fit.stream.censored_interval_share > CUT_OFTEN for fit in fits.values()
+    ):
         fits, said = fit_modes_jointly(seen.pieces, fits)
         remarks.append(said)
     patterned = {mode: fit for mode, fit in fits.items() if len(fit.D0) > 1}
     known = {mode: fit.arrivals(_starting_phases(mode, patterned)) for mode, fit in fits.items()}
-    power = (
-        rate_growth_exponent({mode: arrivals.rate for mode, arrivals in known.items()}) if unseen == "trend" else 1.0
-    )
+    rates = {mode: arrivals.rate for mode, arrivals in known.items()}
+    power = rate_growth_exponent(rates) if unseen == "trend" else 1.0
     found: dict[int, BatchArrivals] = {}
     for mode in asked:
         if mode in known:
@@ -438,7 +435,7 @@ def fit_modes(
             )
         near = _nearest_mode(mode, known)
         if mode in remembered:
-            faster = remembered[mode] / remembered.get(near, known[near].rate)
+            faster = remembered[mode] / remembered.get(near, rates[near])
             how = "not seen lately", ", as they were before"
         else:
             faster = (mode / near) ** power
@@ -471,7 +468,7 @@ def _nearest_mode(mode: int, known: Mapping[int, object]) -> int:
     return min(known, key=lambda other: (abs(np.log(mode / other)), other))
 
 
-def _starting_phases(mode: int, patterned: Mapping[int, ModeFit]) -> FloatArray | None:
+def _starting_phases(mode: int, patterned: Mapping[int, WorkerCountFit]) -> FloatArray | None:
     """How a Poisson mode spreads over two phases: as the nearest mode that needs two begins its intervals."""
     if not patterned:
         return None

@@ -20,15 +20,14 @@ from fieldmouse.queueing.fit.arrivals import (
     CUT_OFTEN,
     LAGS,
     ArrivalStream,
-    ModeFit,
     ObservedArrivals,
     Unseen,
+    WorkerCountFit,
     fit_mode,
     fit_modes,
     split_arrivals_by_mode,
     workers_text,
 )
-from fieldmouse.queueing.fit.buffer_trace import Trace
 from fieldmouse.queueing.fit.goodness import (
     NOTICEABLE,
     FitReport,
@@ -41,6 +40,7 @@ from fieldmouse.queueing.fit.goodness import (
     ljung_box_p_value,
 )
 from fieldmouse.queueing.fit.phase_type_fit import FitError, FittedDistribution, Method, fit_law
+from fieldmouse.queueing.fit.trace import Trace
 from fieldmouse.queueing.model.arrivals import BatchArrivals
 from fieldmouse.queueing.model.model import Admission, Model
 from fieldmouse.queueing.model.phase_type import PhaseType
@@ -97,7 +97,7 @@ def fit(
     if lives is not None:
         parts.append(_lifetime_part(lives, trace))
     model = Model(capacity, arrivals, served.times, lives.times if lives is not None else PhaseType.never(), admission)
-    if len(trace.switched) == 0 and any(mode.stream.cut_share > CUT_OFTEN for mode in fits.values()):
+    if len(trace.switched) == 0 and any(mode.stream.censored_interval_share > CUT_OFTEN for mode in fits.values()):
         remarks.append("the trace does not tell when modes changed: the rates of modes are rough")
     rates = {mode: arrivals[mode].rate for mode in fits}
     return FittedModel(model, FitReport(tuple(parts), tuple(remarks)), rates)
@@ -166,7 +166,9 @@ def _lifetime_part(law: FittedDistribution, trace: Trace) -> FittedPart:
     return FittedPart(*seen, _moments_of_law(law.times), apart, None, False, found, remarks=law.misses)
 
 
-def _arrivals_part(mode: ModeFit, arrivals: BatchArrivals, draws: int, rng: np.random.Generator | None) -> FittedPart:
+def _arrivals_part(
+    mode: WorkerCountFit, arrivals: BatchArrivals, draws: int, rng: np.random.Generator | None
+) -> FittedPart:
     stream, law = mode.stream, arrivals.intervals
     rescaled = mode.expected is not None
     if mode.expected is not None:
@@ -184,28 +186,18 @@ def _arrivals_part(mode: ModeFit, arrivals: BatchArrivals, draws: int, rng: np.r
         return ks_distance(compare_distributions(drawn, fit_mode(fresh).arrivals().intervals), sample)
 
     chance: float | None = None
-    few = stream.cut_share <= CUT_OFTEN
+    few = stream.censored_interval_share <= CUT_OFTEN
     played = few and not rescaled and sample > 0 and rng is not None
     if played:
         chance = bootstrap_p_value(apart, draws, again)
     elif rescaled or (few and ljung_box_p_value(mode.correlations, sample) > 0.01):
         chance = ks_p_value(apart, max(sample, 1))
-    return FittedPart(
-        f"arrivals with {workers_text(stream.robots)}",
-        mode.law,
-        sample,
-        len(stream.cut),
-        Moments.of_sample(stream.whole),
-        _moments_of_law(law),
-        apart,
-        chance,
-        played,
-        found,
-        () if rescaled else tuple(mode.correlations.tolist()),
-        () if rescaled else tuple(arrivals.lag_correlation(k) for k in range(1, LAGS + 1)),
-        mode.remarks,
-        rescaled,
-    )
+    name, data = f"arrivals with {workers_text(stream.robots)}", Moments.of_sample(stream.whole)
+    seen = name, mode.law, sample, len(stream.cut), data, _moments_of_law(law), apart, chance, played, found
+    if rescaled:
+        return FittedPart(*seen, remarks=mode.remarks, rescaled=True)
+    fitted = tuple(arrivals.lag_correlation(k) for k in range(1, LAGS + 1))
+    return FittedPart(*seen, tuple(mode.correlations.tolist()), fitted, mode.remarks)
 
 
 def _moments_of_law(law: PhaseType) -> Moments:

@@ -48,7 +48,7 @@ class Moments:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class DistributionComparison:
+class DistributionCurves:
     """A distribution function of the data and of the fit at the same times."""
 
     times: FloatArray
@@ -74,7 +74,7 @@ class FittedPart:
     distance: float
     chance: float | None
     played: bool
-    curve: DistributionComparison
+    curve: DistributionCurves
     correlations: tuple[float, ...] = ()
     fitted_correlations: tuple[float, ...] = ()
     remarks: tuple[str, ...] = ()
@@ -127,7 +127,7 @@ class FitReport:
                 )
         return said
 
-    def to_row(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return {
             "holds": self.is_acceptable,
             "parts": [part.to_row() for part in self.parts],
@@ -135,7 +135,7 @@ class FitReport:
         }
 
 
-def compare_distributions(times: FloatArray, law: HasCdf, cut: FloatArray = _NONE) -> DistributionComparison:
+def compare_distributions(times: FloatArray, law: HasCdf, cut: FloatArray = _NONE) -> DistributionCurves:
     """Data and fit at the times of the sample (at most 1000 of them); cut ones after Kaplan and Meier."""
     ordered = np.sort(times)
     if len(cut):
@@ -147,12 +147,11 @@ def compare_distributions(times: FloatArray, law: HasCdf, cut: FloatArray = _NON
     else:
         data = np.arange(1, len(ordered) + 1) / max(len(ordered), 1)
     chosen = np.unique(np.linspace(0, len(ordered) - 1, min(len(ordered), _POINTS)).astype(np.int64))
-    return DistributionComparison(
-        ordered[chosen], np.asarray(data[chosen], np.float64), np.asarray(law.cdf(ordered[chosen]))
-    )
+    at = ordered[chosen]
+    return DistributionCurves(at, np.asarray(data[chosen], np.float64), np.asarray(law.cdf(at)))
 
 
-def ks_distance(found: DistributionComparison, sample: int) -> float:
+def ks_distance(found: DistributionCurves, sample: int) -> float:
     """The largest difference of the two distributions, just before and at each time."""
     if len(found.times) == 0:
         return 0.0

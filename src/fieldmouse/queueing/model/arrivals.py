@@ -69,14 +69,10 @@ class BatchArrivals:
         """Batches in a unit of time."""
         return float(sum((self.phase_shares @ D).sum() for D in self.D[1:]))
 
-    @property
-    def batch_mean(self) -> float:
-        return self.rate / self.batch_rate
-
     @cached_property
     def intervals(self) -> PhaseType:
         """The law of the time between two successive batches."""
-        after = self.phase_shares @ self.batch_transition_rates
+        after = self.phase_shares @ self.total_arrival_rates
         return PhaseType(after / after.sum(), self.D[0])
 
     @property
@@ -94,12 +90,12 @@ class BatchArrivals:
         mean = self.intervals.mean
         expected = np.linalg.solve(-self.D[0], np.ones(self.phases)) - mean
         for _ in range(k):
-            expected = np.linalg.solve(-self.D[0], self.batch_transition_rates @ expected)
+            expected = np.linalg.solve(-self.D[0], self.total_arrival_rates @ expected)
         # theta / group_rate is the start of an interval, weighted by its length.
         return float(self.phase_shares @ expected / self.batch_rate / self.variance)
 
     @cached_property
-    def batch_transition_rates(self) -> FloatArray:
+    def total_arrival_rates(self) -> FloatArray:
         """Rates of all changes of phase that bring pages: D(1) - D[0]."""
         return validation.read_only_copy(sum(self.D[1:], np.zeros_like(self.D[0])))
 
@@ -190,8 +186,7 @@ def _sample_batches(ladder: FloatArray, phase: int, rng: np.random.Generator, at
             now += rng.standard_exponential() / ladder[phase, -1]
             rung = draw_transition(ladder, phase, rng)
             size, phase = rung // phases, rung % phases
-        at[n] = now
-        sizes[n] = size
+        at[n], sizes[n] = now, size
 
 
 def independent_robots(robots: Sequence[BatchArrivals]) -> dict[int, BatchArrivals]:
@@ -205,18 +200,15 @@ def independent_robots(robots: Sequence[BatchArrivals]) -> dict[int, BatchArriva
     {1: 1.0, 2: 4.0}
     """
     modes = {}
+    nothing = [np.zeros_like(one.D[0]) for one in robots]
     for active in range(1, len(robots) + 1):
         working, resting = robots[:active], robots[active:]
-        silent = [_kronecker_sum([one.D[0] for one in working] + [one.generator for one in resting])]
-        nothing = [np.zeros_like(one.D[0]) for one in robots]
-        batches = zip_longest(*(one.D[1:] for one in working))
-        bringing = [
-            _kronecker_sum(
-                [still if D is None else D for D, still in zip(both, nothing, strict=False)] + nothing[active:]
-            )
-            for both in batches
-        ]
-        modes[active] = BatchArrivals((*silent, *bringing))
+        silent = _kronecker_sum([one.D[0] for one in working] + [one.generator for one in resting])
+        bringing = []
+        for batches in zip_longest(*(one.D[1:] for one in working)):
+            brought = [still if D is None else D for D, still in zip(batches, nothing, strict=False)]
+            bringing.append(_kronecker_sum(brought + nothing[active:]))
+        modes[active] = BatchArrivals((silent, *bringing))
     return modes
 
 

@@ -32,8 +32,8 @@ Method: TypeAlias = Literal["auto", "ordered", "banded", "simulate"]
 METHODS: tuple[Method, ...] = get_args(Method)
 
 
-class Rule(Protocol):
-    """Number of fetch workers that may run at a level; `policy.thresholds.Thresholds` is one."""
+class WorkerCountRule(Protocol):
+    """Number of fetch workers that may run at a level; `policy.concurrency_thresholds.Thresholds` is one."""
 
     def concurrency_at(self, level: int) -> int: ...
 
@@ -80,7 +80,7 @@ class Model:
             return self.capacity
         return self.capacity - 1 + max(arrivals.largest_batch for arrivals in self.modes.values())
 
-    def robots_by_level(self, rule: Rule) -> IntArray:
+    def robots_by_level(self, rule: WorkerCountRule) -> IntArray:
         """What the rule says at each level from 0 to the highest; it must name modes of this model."""
         asked = [rule.concurrency_at(level) for level in range(self.highest_level + 1)]
         for level, robots in enumerate(asked):
@@ -93,7 +93,7 @@ class Model:
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
+class CostWeights:
     """Weights of the cost J: dropped and obsolete pages per unit of time, response, fetch workers, starvation."""
 
     loss: float = 0.0
@@ -105,7 +105,7 @@ class Cost:
     def total(self, *, dropped: N, obsolete: N, sojourn: N, robots: N, star: N) -> N:
         """J of the paper's (2); `dropped` and `obsolete` are pages in a unit of time. Arrays give an array.
 
-        >>> Cost(loss=2.0, star=10.0).total(dropped=0.5, obsolete=0.0, sojourn=3.0, robots=4.0, star=0.1)
+        >>> CostWeights(loss=2.0, star=10.0).total(dropped=0.5, obsolete=0.0, sojourn=3.0, robots=4.0, star=0.1)
         2.0
         """
         return (
@@ -146,18 +146,15 @@ def count_states(model: Model, lifetime_phases: int) -> int:
     return model.arrival_phases * (1 + model.service.order * waiting)
 
 
-def build_chain(model: Model, rule: Rule) -> Chain:
+def build_chain(model: Model, rule: WorkerCountRule) -> Chain:
     robots = model.robots_by_level(rule)
     by_mode = {int(r): arrivals_for_mode(model, int(r)) for r in np.unique(robots)}
     first = next(iter(by_mode.values()))
     chosen = ArrivalsByLevel(np.empty_like(first.up), np.empty_like(first.brought), np.empty_like(first.dropped))
     for r, seen in by_mode.items():
         here = robots == r
-        chosen.up[here], chosen.brought[here], chosen.dropped[here] = (
-            seen.up[here],
-            seen.brought[here],
-            seen.dropped[here],
-        )
+        for part in ("up", "brought", "dropped"):
+            getattr(chosen, part)[here] = getattr(seen, part)[here]
     return Chain(model, robots, chosen)
 
 
@@ -199,13 +196,9 @@ def admitted_pages(model: Model, level: int, batch: int) -> int:
     room = max(0, model.capacity - level)
     if batch <= room:
         return batch
-    match model.admission:
-        case "partial":
-            return room
-        case "rejection":
-            return 0
-        case "complete":
-            return batch if room else 0
+    if model.admission == "partial":
+        return room
+    return batch if model.admission == "complete" and room else 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -260,16 +253,14 @@ def compute_measures(
     by_phase = share.sum(axis=2)
     levels = by_phase.sum(axis=1)
     brought = float((by_phase * chain.arrivals.brought).sum())
-    success = float((share[1:] @ chain.model.service.exit_rates).sum()) / brought
-    obs = float((share * fades).sum()) / brought
     if served.mean is None:
         raise ModelError("no page is ever served: every batch is larger than K and turned away")
     distribution = {r: float(levels[chain.robots == r].sum()) for r in map(int, np.unique(chain.robots))}
     return Measures(
         rate=brought,
         loss=float((by_phase * chain.arrivals.dropped).sum()) / brought,
-        obs=obs,
-        success=success,
+        obs=float((share * fades).sum()) / brought,
+        success=float((share[1:] @ chain.model.service.exit_rates).sum()) / brought,
         star=float(levels[0]),
         robots=sum(r * p for r, p in distribution.items()),
         robots_distribution=distribution,
@@ -281,7 +272,7 @@ def compute_measures(
     )
 
 
-def cost_of(found: Measures, weights: Cost) -> float:
+def cost_of(found: Measures, weights: CostWeights) -> float:
     """The cost J of the measures."""
     return weights.total(
         dropped=found.rate * found.loss,

@@ -17,7 +17,7 @@ from typing import Any
 
 from fieldmouse.queueing.model import arrivals, phase_type, validation
 from fieldmouse.queueing.model.arrivals import BatchArrivals
-from fieldmouse.queueing.model.model import ADMISSIONS, METHODS, Cost, Method, Model
+from fieldmouse.queueing.model.model import ADMISSIONS, METHODS, CostWeights, Method, Model
 from fieldmouse.queueing.model.phase_type import PhaseType
 from fieldmouse.queueing.model.validation import ModelError, show_number
 
@@ -29,16 +29,16 @@ OPTIONAL = ("cost", "rule", "method", "admission")
 
 
 @dataclass(frozen=True, slots=True)
-class ModelFile:
+class ModelFileContent:
     """What a file asks for; `rule` is numbers of fetch workers and limits, as `Thresholds` takes them."""
 
     model: Model
-    cost: Cost
+    cost: CostWeights
     rule: tuple[tuple[int, ...], tuple[int, ...]] | None
     method: Method
 
 
-def read_model(written: object) -> ModelFile:
+def read_model(written: object) -> ModelFileContent:
     """Understand a decoded JSON value, or raise a `ModelError` that names the entry and what it breaks."""
     found = _checked_object(written, "the model", REQUIRED, OPTIONAL)
     capacity = _whole_number(found["K"], "K", least=1)
@@ -50,16 +50,16 @@ def read_model(written: object) -> ModelFile:
     admission = _one_of(found.get("admission", "partial"), "admission", ADMISSIONS)
     model = Model(capacity, modes, service, lifetime, admission)
     rule = _read_rule(found["rule"], model) if found.get("rule") is not None else None
-    return ModelFile(
+    return ModelFileContent(
         model, _read_cost(found.get("cost", {})), rule, _one_of(found.get("method", "auto"), "method", METHODS)
     )
 
 
-def write_model(asked: ModelFile) -> dict[str, Any]:
+def write_model(asked: ModelFileContent) -> dict[str, Any]:
     """The JSON value that `read_model` understands as this.
 
     >>> model = Model(2, {1: BatchArrivals.poisson(1.0)}, PhaseType.exponential(2.0), PhaseType.never())
-    >>> write_model(ModelFile(model, Cost(star=1.0), None, "auto"))["service"]
+    >>> write_model(ModelFileContent(model, CostWeights(star=1.0), None, "auto"))["service"]
     {'beta': [1.0], 'S': [[-2.0]]}
     """
     model = asked.model
@@ -68,7 +68,7 @@ def write_model(asked: ModelFile) -> dict[str, Any]:
         "modes": {str(robots): [D.tolist() for D in stream.D] for robots, stream in model.modes.items()},
         "service": {"beta": model.service.alpha.tolist(), "S": model.service.S.tolist()},
         "lifetime": {"gamma": model.lifetime.alpha.tolist(), "Gamma": model.lifetime.S.tolist()},
-        "cost": {weight.name: getattr(asked.cost, weight.name) for weight in fields(Cost)},
+        "cost": {weight.name: getattr(asked.cost, weight.name) for weight in fields(CostWeights)},
         "method": asked.method,
         "admission": model.admission,
     }
@@ -105,14 +105,14 @@ def _read_phase_type(value: object, who: str, start: str, body: str) -> PhaseTyp
     return law
 
 
-def _read_cost(value: object) -> Cost:
-    names = tuple(weight.name for weight in fields(Cost))
+def _read_cost(value: object) -> CostWeights:
+    names = tuple(weight.name for weight in fields(CostWeights))
     found = _checked_object(value, "cost", (), names)
     weights = {name: validation.checked_number(weight, f"cost {name}") for name, weight in found.items()}
     for name, weight in weights.items():
         if weight < 0:
             raise ModelError(f"cost {name} is {show_number(weight)}: a weight must not be negative")
-    return Cost(**weights)
+    return CostWeights(**weights)
 
 
 def _read_rule(value: object, model: Model) -> tuple[tuple[int, ...], tuple[int, ...]]:

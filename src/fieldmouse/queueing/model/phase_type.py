@@ -155,7 +155,7 @@ class PhaseType:
             ahead, phase = ahead[staying], phase[staying]
         return times
 
-    def scaled(self, factor: float) -> PhaseType:
+    def with_scaled_rates(self, factor: float) -> PhaseType:
         """The same time on a clock that runs `factor` times as fast: rates grow, the mean falls."""
         return PhaseType(self.alpha, self.S * factor)
 

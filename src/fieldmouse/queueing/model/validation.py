@@ -73,7 +73,7 @@ def checked_matrix(value: object, name: str, size: int | None = None) -> FloatAr
     rows = _as_list(value, name)
     wanted = len(rows) if size is None else size
     if len(rows) != wanted:
-        raise ModelError(f"{name} has {_count_rows(len(rows))}: it must have {wanted}")
+        raise ModelError(f"{name} has {len(rows)} {'row' if len(rows) == 1 else 'rows'}: it must have {wanted}")
     for i, row in enumerate(rows):
         if (width := len(_as_list(row, f"{name}[{i}]"))) != wanted:
             raise ModelError(f"{name}[{i}] has {width} {'entry' if width == 1 else 'entries'}: it must have {wanted}")
@@ -82,7 +82,8 @@ def checked_matrix(value: object, name: str, size: int | None = None) -> FloatAr
 
 def check_nonnegative(found: FloatArray, name: str) -> None:
     for at in np.argwhere(found < 0):
-        raise ModelError(f"{_entry_name(name, at)} is {show_number(found[tuple(at)])}: it must not be negative")
+        entry = name + "".join(f"[{i}]" for i in at)
+        raise ModelError(f"{entry} is {show_number(found[tuple(at)])}: it must not be negative")
 
 
 def check_generator_signs(found: FloatArray, name: str) -> None:
@@ -118,11 +119,3 @@ def _as_list(value: object, name: str) -> Sequence[Any]:
     if not found:
         raise ModelError(f"{name} is empty")
     return found
-
-
-def _entry_name(name: str, at: Sequence[int] | IntArray) -> str:
-    return name + "".join(f"[{int(i)}]" for i in at)
-
-
-def _count_rows(count: int) -> str:
-    return f"{count} row" if count == 1 else f"{count} rows"

@@ -13,11 +13,11 @@ from itertools import accumulate, combinations, combinations_with_replacement
 import numpy as np
 
 from fieldmouse.errors import FieldmouseError
-from fieldmouse.queueing.model.model import Cost, Measures, Model, cost_of
+from fieldmouse.queueing.model.model import CostWeights, Measures, Model, cost_of
 from fieldmouse.queueing.model.phase_type import PhaseType
 from fieldmouse.queueing.model.validation import FloatArray, IntArray, ModelError
-from fieldmouse.queueing.optimise.landscape import (
-    RuleTable,
+from fieldmouse.queueing.optimise.evaluate_all_rules import (
+    EvaluatedRules,
     WorkersByLevel,
     can_try_all_rules,
     check_modes,
@@ -31,16 +31,15 @@ Limits = tuple[int, ...]
 
 
 def search_downhill(
-    model: Model, weights: Cost, robots: tuple[int, ...], starts: Iterable[Limits]
+    model: Model, weights: CostWeights, robots: tuple[int, ...], starts: Iterable[Limits]
 ) -> tuple[Limits, float, int]:
     """The best limits on any walk, their cost, and how many rules were looked at; `robots` never rises."""
     seen: dict[Limits, float] = {}
 
     def height(limits: Limits) -> float:
         if limits not in seen:
-            seen[limits] = cost_of(
-                solve(model, WorkersByLevel.from_limits(robots, limits, model.highest_level)), weights
-            )
+            rule = WorkersByLevel.from_limits(robots, limits, model.highest_level)
+            seen[limits] = cost_of(solve(model, rule), weights)
         return seen[limits]
 
     def walk_downhill(here: Limits) -> Limits:
@@ -91,7 +90,7 @@ SCALES = {
 
 
 @dataclass(frozen=True, slots=True)
-class RankedRule:
+class RuleWithCost:
     """`robots[0]` fetch workers run while the level is at most `limits[0]`, and so on; J is the cost."""
 
     robots: tuple[int, ...]
@@ -111,13 +110,13 @@ class Optimum:
     limits: tuple[int, ...]
     J: float
     measures: Measures
-    subsets: tuple[RankedRule, ...]
+    subsets: tuple[RuleWithCost, ...]
     rules: int
     exhaustive: bool = True
 
 
 @dataclass(frozen=True, eq=False)
-class BoundedOptimum:
+class ConstrainedOptimum:
     """The rule with least of a measure within bounds.
 
     `multipliers` say how fast the measure would fall if a bound were loosened, rules
@@ -136,15 +135,15 @@ class BoundsUnreachable(FieldmouseError):
     """No rule keeps within all the bounds."""
 
 
-def optimise(model: Model, cost: Cost, modes: Sequence[int] | None = None) -> Optimum:
+def optimise(model: Model, cost: CostWeights, modes: Sequence[int] | None = None) -> Optimum:
     """The best rule that uses some of the modes, limits of 0 and more, equal ones allowed."""
     if not can_try_all_rules(model, modes):
         return _optimise_by_search(model, cost, check_modes(model, modes))
     ground = measure_all_rules(model, modes)
-    J = ground.cost(cost)
+    J = ground.costs(cost)
     best = {
-        used: _plainest_best(ground, J, np.flatnonzero(ground.used_modes == used))
-        for used in set(ground.used_modes.tolist())
+        used: _plainest_best(ground, J, np.flatnonzero(ground.used_mode_bits == used))
+        for used in set(ground.used_mode_bits.tolist())
     }
     subsets = []
     for size in range(1, len(ground.modes) + 1):
@@ -154,14 +153,14 @@ def optimise(model: Model, cost: Cost, modes: Sequence[int] | None = None) -> Op
             within = [rule for used, rule in best.items() if not used & ~bits and used >> some[0]]
             rule = _plainest_best(ground, J, np.array(within))
             robots = tuple(ground.modes[k] for k in some)
-            subsets.append(RankedRule(robots, ground.limits_of_rule(rule, robots), float(J[rule])))
+            subsets.append(RuleWithCost(robots, ground.limits_of_rule(rule, robots), float(J[rule])))
     rule = _plainest_best(ground, J, np.array(list(best.values())))
     winner = rule_from_table(ground, rule, J)
     measures = solve(model, ground.rule_by_level(rule))
     return Optimum(winner.robots, winner.limits, winner.J, measures, tuple(subsets), len(ground))
 
 
-def _optimise_by_search(model: Model, cost: Cost, modes: tuple[int, ...]) -> Optimum:
+def _optimise_by_search(model: Model, cost: CostWeights, modes: tuple[int, ...]) -> Optimum:
     """Downhill from the best pairs; for other lifetimes, from where exponential ones would lead."""
     robots = tuple(reversed(modes))
     if model.lifetime.is_exponential:
@@ -173,7 +172,7 @@ def _optimise_by_search(model: Model, cost: Cost, modes: tuple[int, ...]) -> Opt
     else:
         found = {}
         guess = optimise(_with_exponential_lifetime(model), cost, modes)
-        best = [RankedRule(guess.robots, guess.limits, guess.J)]
+        best = [RuleWithCost(guess.robots, guess.limits, guess.J)]
     starts = [_limits_among_modes(one, robots, model.highest_level) for one in best]
     limits, J, seen = search_downhill(model, cost, robots, starts)
     rule = WorkersByLevel.from_limits(robots, limits, model.highest_level)
@@ -183,20 +182,20 @@ def _optimise_by_search(model: Model, cost: Cost, modes: tuple[int, ...]) -> Opt
     return Optimum(tuple(used), winner, J, solve(model, rule), subsets, seen, exhaustive=False)
 
 
-def _limits_among_modes(one: RankedRule, robots: tuple[int, ...], top: int) -> tuple[int, ...]:
+def _limits_among_modes(one: RuleWithCost, robots: tuple[int, ...], top: int) -> tuple[int, ...]:
     """Limits of a choice among all the modes."""
     ends = dict(zip(one.robots, (*one.limits, top), strict=True))
     return tuple(accumulate((ends.get(mode, -1) for mode in robots[:-1]), max))
 
 
-def rule_from_table(ground: RuleTable, rule: int, J: FloatArray) -> RankedRule:
+def rule_from_table(ground: EvaluatedRules, rule: int, J: FloatArray) -> RuleWithCost:
     """A rule of the landscape, told by the modes it uses."""
     peaks = zip(reversed(ground.modes), ground.peaks[rule, ::-1], strict=True)
     robots = tuple(mode for mode, peak in peaks if peak >= 0)
-    return RankedRule(robots, ground.limits_of_rule(rule, robots), float(J[rule]))
+    return RuleWithCost(robots, ground.limits_of_rule(rule, robots), float(J[rule]))
 
 
-def table_column(ground: RuleTable, name: str) -> FloatArray:
+def table_column(ground: EvaluatedRules, name: str) -> FloatArray:
     """A measure of every rule, by name; `loss_rate` and `obs_rate` count pages in a unit of time."""
     if name not in SCALES:
         raise ModelError(f"there is no measure `{name}` to hold down", f"there are {', '.join(SCALES)}")
@@ -205,7 +204,7 @@ def table_column(ground: RuleTable, name: str) -> FloatArray:
     return np.asarray(getattr(ground, name))
 
 
-def minimise_within_bounds(ground: RuleTable, measure: str, at_most: Mapping[str, float]) -> BoundedOptimum:
+def minimise_within_bounds(ground: EvaluatedRules, measure: str, at_most: Mapping[str, float]) -> ConstrainedOptimum:
     """The rule with the least of a measure while others stay within bounds."""
     values = table_column(ground, measure)
     held = {name: table_column(ground, name) for name in at_most}
@@ -223,7 +222,7 @@ def minimise_within_bounds(ground: RuleTable, measure: str, at_most: Mapping[str
     winner = rule_from_table(ground, rule, values)
     floor, multipliers = _solve_dual(values, held, at_most)
     measures = solve(ground.model, ground.rule_by_level(rule))
-    return BoundedOptimum(winner.robots, winner.limits, winner.J, measures, multipliers, floor)
+    return ConstrainedOptimum(winner.robots, winner.limits, winner.J, measures, multipliers, floor)
 
 
 def _solve_dual(
@@ -264,7 +263,7 @@ def pareto_front(axes: FloatArray) -> IntArray:
     return np.array(kept, dtype=np.int64)
 
 
-def _plainest_best(ground: RuleTable, values: FloatArray, among: IntArray) -> int:
+def _plainest_best(ground: EvaluatedRules, values: FloatArray, among: IntArray) -> int:
     """The least; of rules that tie, the one with the fewest modes and then the lowest limits."""
     if np.isnan(values[among]).all():
         raise ModelError(
@@ -273,16 +272,12 @@ def _plainest_best(ground: RuleTable, values: FloatArray, among: IntArray) -> in
         )
     lowest = np.nanmin(values[among])
     tied = among[values[among] <= lowest + TIE * abs(lowest)]
-
-    def plainness(rule: int) -> tuple[int, list[int]]:
-        peaks = ground.peaks[rule]
-        return int((peaks >= 0).sum()), peaks[::-1].tolist()
-
-    return int(min(tied, key=plainness))
+    peaks = ground.peaks
+    return int(min(tied, key=lambda rule: ((peaks[rule] >= 0).sum(), peaks[rule, ::-1].tolist())))
 
 
 def optimise_by_simulation(
-    model: Model, cost: Cost, events: int, seed: int, modes: Sequence[int] | None = None
+    model: Model, cost: CostWeights, events: int, seed: int, modes: Sequence[int] | None = None
 ) -> Optimum:
     """Like `optimise`, by simulations of `events` events each."""
     played: dict[WorkersByLevel, SimulatedMeasures] = {}
@@ -302,7 +297,7 @@ def optimise_by_simulation(
             if not ways or ways[best] >= value:
                 break
             here, value = best, ways[best]
-        found.append(RankedRule(start.robots, here, value))
+        found.append(RuleWithCost(start.robots, here, value))
     worth = [choice for choice in found if not np.isnan(choice.J)]
     if not worth:
         raise ModelError("no page was served in any run", "check the model, or play more events")

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from fieldmouse.errors import FieldmouseError
-from fieldmouse.queueing.model.model import Cost, Model, arrivals_for_modes
+from fieldmouse.queueing.model.model import CostWeights, Model, arrivals_for_modes
 from fieldmouse.queueing.model.validation import FloatArray, IntArray, ModelError
-from fieldmouse.queueing.optimise.landscape import rates_by_mode
+from fieldmouse.queueing.optimise.evaluate_all_rules import rates_by_mode
 from fieldmouse.queueing.solve.waiting_page import value_of_admitted_pages, waiting_moments
 
 MOST_STATES = 1500
@@ -41,7 +41,7 @@ class StatePolicy:
 
 
 @dataclass(frozen=True, eq=False)
-class _ModeChoices:
+class _ModeRatesAndCosts:
     """By mode and state: rates to others; in a unit of time, plain cost, time of served pages, count."""
 
     rates: FloatArray
@@ -50,7 +50,7 @@ class _ModeChoices:
     served: FloatArray
 
 
-def optimal_state_policy(model: Model, cost: Cost) -> StatePolicy:
+def optimal_state_policy(model: Model, cost: CostWeights) -> StatePolicy:
     if not model.lifetime.is_exponential:
         raise ModelError("policies are improved for exponential lifetimes only", "`optimise` takes any lifetime")
     states = model.arrival_phases * (1 + model.service.order * model.highest_level)
@@ -66,7 +66,7 @@ def optimal_state_policy(model: Model, cost: Cost) -> StatePolicy:
     return StatePolicy(shaped, best, rounds)
 
 
-def _iterate_policy(choices: _ModeChoices, cost: Cost, chosen: IntArray) -> tuple[float, IntArray, int]:
+def _iterate_policy(choices: _ModeRatesAndCosts, cost: CostWeights, chosen: IntArray) -> tuple[float, IntArray, int]:
     """The cost, the mode of each state, and after how many rounds."""
     every = np.arange(len(chosen))
     best, kept = np.inf, chosen
@@ -90,7 +90,7 @@ def _iterate_policy(choices: _ModeChoices, cost: Cost, chosen: IntArray) -> tupl
     return best, kept, rounds
 
 
-def _build_choices(model: Model, cost: Cost) -> _ModeChoices:
+def _build_choices(model: Model, cost: CostWeights) -> _ModeRatesAndCosts:
     W, M, top = model.arrival_phases, model.service.order, model.highest_level
     fade = model.lifetime.rate
     worth = waiting_moments(model.service, fade, top).served[:, :, :2].copy()
@@ -119,7 +119,7 @@ def _build_choices(model: Model, cost: Cost) -> _ModeChoices:
             below, start = (n, first - n) if level > 1 else (W, 0)
             whole[:, here, start : start + below] = parts.down[level, :size, :below]
     whole[:, np.arange(states), np.arange(states)] = 0.0
-    return _ModeChoices(whole, flat[..., 0], flat[..., 1], flat[..., 2])
+    return _ModeRatesAndCosts(whole, flat[..., 0], flat[..., 1], flat[..., 2])
 
 
 def _stationary_shares(off_diagonal: FloatArray) -> FloatArray:

@@ -16,15 +16,15 @@ from fieldmouse.queueing.model.model import (
     Measures,
     Method,
     Model,
-    Rule,
     SojournTotals,
+    WorkerCountRule,
     build_chain,
     compute_measures,
 )
 from fieldmouse.queueing.model.validation import FloatArray, ModelError
 from fieldmouse.queueing.simulate import simulate
-from fieldmouse.queueing.solve import banded, waiting_page
-from fieldmouse.queueing.solve.page_lifetimes import LifetimePhaseChain
+from fieldmouse.queueing.solve import exponential_lifetimes, waiting_page
+from fieldmouse.queueing.solve.phase_type_lifetimes import LifetimePhaseChain
 from fieldmouse.queueing.solve.waiting_page import value_of_admitted_pages, waiting_moments
 
 #: How long a simulation is unless told otherwise.
@@ -32,7 +32,12 @@ EVENTS = 2_000_000
 
 
 def solve(
-    model: Model, rule: Rule, method: Method = "auto", *, events: int = EVENTS, rng: np.random.Generator | None = None
+    model: Model,
+    rule: WorkerCountRule,
+    method: Method = "auto",
+    *,
+    events: int = EVENTS,
+    rng: np.random.Generator | None = None,
 ) -> Measures:
     """The measures of a model under a rule.
 
@@ -66,8 +71,8 @@ def _solve_banded(found: Chain) -> Measures:
             "the lifetime is not exponential, so a waiting page's past matters and the banded chain is wrong",
             'use the method "ordered", or "simulate" for a large buffer',
         )
-    fades = banded.obsolescence_rates(found, model.lifetime.rate)
-    share = banded.banded_distribution(found, fades)
+    fades = exponential_lifetimes.obsolescence_rates(found, model.lifetime.rate)
+    share = exponential_lifetimes.banded_distribution(found, fades)
     served, obsolete = exponential_sojourns(found, share)
     return compute_measures(found, share, fades, served, obsolete, "banded")
 

@@ -11,7 +11,7 @@ from fieldmouse.jit import jit
 from fieldmouse.queueing.model.model import SojournTotals
 from fieldmouse.queueing.model.phase_type import PhaseType
 from fieldmouse.queueing.model.validation import FloatArray
-from fieldmouse.queueing.solve.page_lifetimes import (
+from fieldmouse.queueing.solve.phase_type_lifetimes import (
     Array,
     LevelSolver,
     LifetimePhaseChain,
@@ -150,8 +150,7 @@ def laplace_moments(
     u is real or complex, its real part not negative.
     """
     at, service = ordered.at, ordered.chain.model.service
-    complex_numbers = np.iscomplexobj(at.rates) or isinstance(u, complex)
-    dtype = np.complex128 if complex_numbers else np.float64
+    dtype = np.complex128 if np.iscomplexobj(at.rates) or isinstance(u, complex) else np.float64
     block = (service.S - u * np.eye(service.order)).astype(dtype)
     where = at.astype(dtype)
     next_served = np.outer(service.exit_rates, service.alpha).astype(dtype)
@@ -160,16 +159,13 @@ def laplace_moments(
     for ahead in range(len(newcomers) - 1, -1, -1):
         solve = LevelSolver(block, where, *phase_multisets(at.order, ahead))
         own_end = np.multiply.outer(kronecker_power(where.one, ahead - 1), where.leave).ravel() if ahead else None
-        previous: Array | None = None
+        time: Array = newcomers[ahead].astype(dtype)
         fallen: list[Array] = []
         for k in range(powers_of_time):
-            entering = newcomers[ahead].astype(dtype) if k == 0 else 0.0
+            entering = k * time if k else time
             if falling:
-                entering = entering + falling[k]
-            if previous is not None:
-                entering = entering + k * previous
+                entering = falling[k] + entering
             time = solve(np.ascontiguousarray(entering))
-            previous = time
             if own_end is None:
                 served[k] = (time @ service.exit_rates).sum()
                 continue

@@ -30,11 +30,6 @@ class Meadow:
     def site_of_host(self, host: Host) -> Site | None:
         return self.plan.by_authority.get(host.removeprefix("http://"))
 
-    def address_of_host(self, host: Host) -> str | None:
-        """Address of the host; None if there is no such host."""
-        site = self.site_of_host(host)
-        return site.address if site else None
-
     def respond(self, host: Host, path: str, at: float, accept_encoding: str = "") -> MeadowResponse:
         """Response of the host to a request for `path` at that time."""
         site = self.site_of_host(host)

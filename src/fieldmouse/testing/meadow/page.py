@@ -14,6 +14,7 @@ from __future__ import annotations
 import struct
 import time
 import zlib
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from isal import isal_zlib
@@ -155,8 +156,8 @@ class PageFrame:
             f'<!DOCTYPE html>\n<html lang="{language}">\n<head>\n<meta charset="utf-8">\n'
             '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
             '<link rel="icon" href="data:,">\n'
-            f"<style>\n{_style_rules(dice[2], int(options.page_kb * 100))}</style>\n"
-            f"<script>\n{_script_lines(dice[3], int(options.page_kb * 60))}</script>\n"
+            f"<style>\n{_lines_of_size(int(options.page_kb * 100), dice[2], 7919, _style_rule)}</style>\n"
+            f"<script>\n{_lines_of_size(int(options.page_kb * 60), dice[3], 104729, _script_line)}</script>\n"
         )
         menu = range(min(site.original, max(2, min(20, options.links // 5))))
         entries = "".join(
@@ -184,29 +185,26 @@ class PageFrame:
         self.links = len(menu) + 3
 
 
-def _style_rules(salt: int, size: int) -> str:
-    lines: list[str] = []
-    length = 0
-    while length < size:
-        k = salt + len(lines) * 7919
-        word = ALL_TOPIC_WORDS[k % len(ALL_TOPIC_WORDS)]
-        lines.append(
-            f".{word}-{len(lines)}>.item{{margin:{k % 13}px {k % 7}px;color:#{k * 40503 & 0xFFFFFF:06x};"
-            f"font:{k % 9 + 9}px/1.{k % 8} sans-serif}}\n"
-        )
-        length += len(lines[-1])
-    return "".join(lines)
+def _lines_of_size(size: int, salt: int, step: int, line: Callable[[str, int, int], str]) -> str:
+    """Join lines until they have `size` letters. A line is made from a word, its number, and a random number."""
+    text = ""
+    number = 0
+    while len(text) < size:
+        k = salt + number * step
+        text += line(ALL_TOPIC_WORDS[k % len(ALL_TOPIC_WORDS)], number, k)
+        number += 1
+    return text
 
 
-def _script_lines(salt: int, size: int) -> str:
-    lines: list[str] = []
-    length = 0
-    while length < size:
-        k = salt + len(lines) * 104729
-        word = ALL_TOPIC_WORDS[k % len(ALL_TOPIC_WORDS)]
-        lines.append(f'window.{word}{len(lines)}=function(a){{return a<{k % 97}?"<b href=/no>"+a:a*{k % 1009}}};\n')
-        length += len(lines[-1])
-    return "".join(lines)
+def _style_rule(word: str, number: int, k: int) -> str:
+    return (
+        f".{word}-{number}>.item{{margin:{k % 13}px {k % 7}px;color:#{k * 40503 & 0xFFFFFF:06x};"
+        f"font:{k % 9 + 9}px/1.{k % 8} sans-serif}}\n"
+    )
+
+
+def _script_line(word: str, number: int, k: int) -> str:
+    return f'window.{word}{number}=function(a){{return a<{k % 97}?"<b href=/no>"+a:a*{k % 1009}}};\n'
 
 
 _BLOCK = 16  # links in a shared block
@@ -345,10 +343,9 @@ class PageRenderer:
             key = (site.number, number % (1 + min(63, site.size // _BLOCK)))
         else:
             key = (-1, number % _FOREIGN_BLOCKS)
-        block = self._blocks.get(key)
-        if block is None:
-            block = self._blocks[key] = self._make_shared_link_block(*key)
-        return block
+        if key not in self._blocks:
+            self._blocks[key] = self._make_shared_link_block(*key)
+        return self._blocks[key]
 
     def _make_shared_link_block(self, host: int, number: int) -> CompressedPiece:
         items = []

@@ -130,7 +130,6 @@ class PageTraits:
         self.broken = random_threshold(options.broken)
         self.server_error = random_threshold(options.server_error)
         self.noindex = random_threshold(options.noindex)
-        self.changing = random_threshold(options.changing)
 
     def special_links(self, site: Site, page: int, dice: list[int]) -> Iterator[SpecialPath]:
         """Special paths that an original page links to."""

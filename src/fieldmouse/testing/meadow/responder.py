@@ -304,21 +304,16 @@ class Responder:
             if not is_redirect_chain(dice):
                 return _error_response(404)
             return _redirect_response(301, site.origin + path_of(site, dice[10] % site.original))
-        if nook not in self.renderer.traits.special_links(site, number, dice) or number != original_page_of(
-            site, number
-        ):
+        linked = nook in self.renderer.traits.special_links(site, number, dice)
+        if nook is SpecialPath.GONE or not linked or number != original_page_of(site, number):
             return _error_response(404)
-        match nook:
-            case SpecialPath.GONE:
-                return _error_response(404)
-            case SpecialPath.BROKEN:
-                return _error_response(500)
-            case SpecialPath.GO:
-                return self._redirect_of_page(site, number, dice)
-            case SpecialPath.FILE:
-                return MeadowResponse(200, b"Content-Type: application/pdf\r\n", b"%PDF-1.4\n%%EOF\n")
-            case _:
-                return _small_page(f"{nook.name.lower()} {number}", ["/"])
+        if nook is SpecialPath.BROKEN:
+            return _error_response(500)
+        if nook is SpecialPath.GO:
+            return self._redirect_of_page(site, number, dice)
+        if nook is SpecialPath.FILE:
+            return MeadowResponse(200, b"Content-Type: application/pdf\r\n", b"%PDF-1.4\n%%EOF\n")
+        return _small_page(f"{nook.name.lower()} {number}", ["/"])
 
     def _redirect_of_page(self, site: Site, number: int, dice: list[int]) -> MeadowResponse:
         status = redirect_status(dice)

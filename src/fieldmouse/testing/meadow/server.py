@@ -121,16 +121,13 @@ class HttpConnection(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         if self._timer is None:
-            self._resume_serving()
+            self._held = False
+            self._serve_buffered_requests()
 
     def data_received(self, data: bytes) -> None:
         self._buffer = self._buffer + data if self._buffer else data
         if not self._held:
             self._serve_buffered_requests()
-
-    def _resume_serving(self) -> None:
-        self._held = False
-        self._serve_buffered_requests()
 
     def _serve_buffered_requests(self) -> None:
         while self._buffer and not self._held:
@@ -169,13 +166,8 @@ class HttpConnection(asyncio.Protocol):
         if site is None:
             self._send_error(404)
             return
-        ask = MeadowRequest(
-            target,
-            headers.get("accept-encoding", ""),
-            headers.get("if-none-match", ""),
-            headers.get("if-modified-since", ""),
-            self._client,
-        )
+        etag, since = headers.get("if-none-match", ""), headers.get("if-modified-since", "")
+        ask = MeadowRequest(target, headers.get("accept-encoding", ""), etag, since, self._client)
         answer = grounds.desk.respond(site, ask, grounds.stands_at or time.time())
         # HTTP/1.0 has no chunks; the length is sent instead.
         chunked = site.habits.chunked and protocol == "HTTP/1.1"
@@ -190,12 +182,9 @@ class HttpConnection(asyncio.Protocol):
     def _send_response(self, site: Site, answer: MeadowResponse, method: str, keep: bool, chunked: bool) -> None:
         status, headers, body = answer[:3]
         chunked = chunked and status == 200
+        length = b"" if status == 304 else b"Content-Length: %d\r\n" % len(body)
         if chunked:
             length = b"Transfer-Encoding: chunked\r\n"
-        elif status == 304:
-            length = b""
-        else:
-            length = b"Content-Length: %d\r\n" % len(body)
         if method == "HEAD":
             body = b""
         elif chunked:

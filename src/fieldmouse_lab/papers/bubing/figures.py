@@ -46,13 +46,7 @@ class FigureSpec:
     cases: tuple[FigureCase, ...]
 
 
-LAWS: dict[str, Callable[..., Source]] = {
-    "uniform": uniform,
-    "exponential": exponential,
-    "normal": normal,
-    "poisson": poisson,
-    "power": power,
-}
+LAWS: dict[str, Callable[..., Source]] = {law.__name__: law for law in (uniform, exponential, normal, poisson, power)}
 
 #: Number, steps, law with its parameters, the parameter that varies (K: the places), its values, title.
 _FIGURES = """
@@ -265,9 +259,7 @@ EXPERIMENTS = (
     *map(_neutral_experiment, FIGURE_SPECS[1:]),
     *starmap(_experiment, _OFFLINE_EXPERIMENTS),
     _experiment("8.1", "Elephants found while playing", draw_detected_elephants, False, shares=TOGETHER),
-    _experiment(
-        "8.2", "Moves of the disk's head, a queue per elephant", draw_detected_elephants, True, shares=TOGETHER
-    ),
+    _experiment("8.2", _HEAD_MOVES, draw_detected_elephants, True, shares=TOGETHER),
     _experiment("8.3", "One queue instead of many", draw_queue_comparison, shares=TOGETHER),
     _experiment("8.4", "The search for elephants ends at T*", draw_stopped_search),
 )

@@ -28,26 +28,26 @@ def _largest(gamma: float, count: int) -> float:
     return float(power_law(gamma).p[:count].sum())
 
 
-def table_7_1(progress: Progress) -> Result:
-    rows = [compare_exact(cell.label, cell.printed, _count_known(cell)) for cell in printed_tables()["7.1"].cells]
-    return Result(tuple(rows), remarks=("a host is an elephant if its probability is 1/(beta K) or more",))
+def _printed_count(cell: UrnCell) -> int:
+    return int(printed_tables()["8.1"].cell(cell.row, cell.column).printed)
 
 
-def table_7_2(progress: Progress) -> Result:
-    rows = [
-        compare_exact(cell.label, cell.printed, _largest(cell.column, _count_known(cell)))
-        for cell in printed_tables()["7.2"].cells
-    ]
-    return Result(tuple(rows))
+#: What deterministic tables print, and their remarks.
+EXACT: dict[str, tuple[Callable[[UrnCell], float], tuple[str, ...]]] = {
+    "7.1": (_count_known, ("a host is an elephant if its probability is 1/(beta K) or more",)),
+    "7.2": (lambda cell: _largest(cell.column, _count_known(cell)), ()),
+    "8.3": (
+        lambda cell: _largest(cell.column, _printed_count(cell)),
+        ("computed from the number of elephants printed in Table 8.1",),
+    ),
+}
 
 
-def table_8_3(progress: Progress) -> Result:
-    counts = printed_tables()["8.1"]
-    rows = [
-        compare_exact(cell.label, cell.printed, _largest(cell.column, int(counts.cell(cell.row, cell.column).printed)))
-        for cell in printed_tables()["8.3"].cells
-    ]
-    return Result(tuple(rows), remarks=("computed from the number of elephants printed in Table 8.1",))
+def compare_exact_table(
+    number: str, ours: Callable[[UrnCell], float], remarks: tuple[str, ...], progress: Progress
+) -> Result:
+    rows = [compare_exact(cell.label, cell.printed, ours(cell)) for cell in printed_tables()[number].cells]
+    return Result(tuple(rows), remarks=remarks)
 
 
 def _count(queues: Queues, cell: UrnCell) -> Sample:
@@ -98,14 +98,10 @@ SIMULATED: dict[str, tuple[Callable[[UrnCell], Sample], tuple[str, ...]]] = {
     "8.10": (partial(_at, "one"), ("gamma = 0.9", STOPPED)),
 }
 RUNS: dict[str, Callable[[Progress], Result]] = {
-    "7.1": table_7_1,
-    "7.2": table_7_2,
-    "8.3": table_8_3,
+    **{number: partial(compare_exact_table, number, *ways) for number, ways in EXACT.items()},
     "8.5": table_8_5,
     **{number: partial(compare_table, number, *ways) for number, ways in SIMULATED.items()},
 }
-
-EXACT = ("7.1", "7.2", "8.3")
 
 EXPERIMENTS = tuple(
     experiment(

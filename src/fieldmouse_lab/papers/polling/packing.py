@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fieldmouse.policy.packing import bin_packing
-from fieldmouse.policy.packing.bin_packing import Bins, best_fit_decreasing
-from fieldmouse.policy.packing.plan import repack
+from fieldmouse.policy.site_packing import bin_packing
+from fieldmouse.policy.site_packing.bin_packing import Bins, best_fit_decreasing
+from fieldmouse.policy.site_packing.plan import repack
 from fieldmouse_lab import catalogue
 from fieldmouse_lab.catalogue import Figure, Panel, Progress, Result, Row, Sample, Series, new_row
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from fieldmouse.policy.packing.bin_packing import best_fit_decreasing, bin_loads, lower_bound
+from fieldmouse.policy.site_packing.bin_packing import best_fit_decreasing, bin_loads, lower_bound
 from fieldmouse_lab.catalogue import Figure, Panel, Progress, Result, Row, Series, experiment, new_row, with_progress
 from fieldmouse_lab.papers.bubing.printed import describe_residuals
 from fieldmouse_lab.papers.polling import printed as report
@@ -42,17 +42,12 @@ def _optimum() -> Iterator[Row]:
     for site, weight in zip(report.sites(), weights, strict=True):
         yield compare_deterministic(f"site {site.number}, optimal", site.optimal, float(weight))
     units = [int(unit) for unit in np.rint(weights * WEIGHT_UNITS)]
-    found = [
-        load / WEIGHT_UNITS for load in bin_loads(units, best_fit_decreasing(units, report.CAPACITY * WEIGHT_UNITS))
-    ]
+    capacity = report.CAPACITY * WEIGHT_UNITS
+    found = [load / WEIGHT_UNITS for load in bin_loads(units, best_fit_decreasing(units, capacity))]
     for number, printed in enumerate(report.OPTIMAL_BINS):
         yield compare_deterministic(f"optimal bin {number}", printed, found[number] if number < len(found) else 0.0)
     yield compare_deterministic("optimal bins", str(len(report.OPTIMAL_BINS)), len(found))
-    yield new_row(
-        "bins needed at least",
-        lower_bound(units, report.CAPACITY * WEIGHT_UNITS),
-        "so Best Fit Decreasing is optimal here",
-    )
+    yield new_row("bins needed at least", lower_bound(units, capacity), "so Best Fit Decreasing is optimal here")
     yield compare_deterministic("optimal total", report.OPTIMAL_TOTAL, float(weights.sum()))
     yield compare_deterministic(
         "optimal rate of updates",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from fieldmouse.policy.packing.bin_packing import best_fit_decreasing, bin_loads
+from fieldmouse.policy.site_packing.bin_packing import best_fit_decreasing, bin_loads
 from fieldmouse_lab.catalogue import Figure, Panel, Progress, Result, Row, Series, experiment, new_row
 from fieldmouse_lab.papers.polling import printed as report
 from fieldmouse_lab.papers.polling.games import SEEDS, PlayedTest, free_law, last_half, play_test, useful_ratio

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from itertools import combinations
 
-from fieldmouse.policy.thresholds import Thresholds
+from fieldmouse.policy.concurrency_thresholds import Thresholds
 from fieldmouse.queueing.model.model import Model, cost_of
 from fieldmouse.queueing.solve.solve import solve
 from fieldmouse_lab.catalogue import Figure, Panel, Progress, Result, Row, Series, experiment, new_row, with_progress

@@ -16,7 +16,7 @@ from pathlib import Path
 from statistics import stdev
 from tempfile import TemporaryDirectory
 
-from fieldmouse.control.page_trace import BufferMetrics
+from fieldmouse.control.buffer_trace import BufferMetrics
 from fieldmouse.queueing.model.phase_type import PhaseType
 from fieldmouse_lab.catalogue import Figure, Panel, Progress, Result, Row, Series, Verdict, experiment, new_row
 from fieldmouse_lab.slow_indexer import SlowIndexerRun, SlowIndexerSetup, crawl_with_slow_indexer

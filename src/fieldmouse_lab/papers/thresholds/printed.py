@@ -20,9 +20,9 @@ import numpy as np
 
 from fieldmouse.queueing.model import arrivals
 from fieldmouse.queueing.model.arrivals import BatchArrivals
-from fieldmouse.queueing.model.model import Cost, Model
+from fieldmouse.queueing.model.model import CostWeights, Model
 from fieldmouse.queueing.model.phase_type import PhaseType
-from fieldmouse.queueing.optimise.best_thresholds import Optimum, RankedRule, optimise
+from fieldmouse.queueing.optimise.best_thresholds import Optimum, RuleWithCost, optimise
 from fieldmouse_lab.catalogue import Row, Verdict
 
 
@@ -133,7 +133,7 @@ MODES = arrivals.explicit_modes(
 )
 SERVICE = PhaseType(np.array([0.4, 0.6]), np.array([[-3.0, 1.0], [2.0, -3.0]]))
 LIFETIME = PhaseType(np.array([0.3, 0.7]), np.array([[-0.6, 0.4], [0.1, -0.3]]))
-COST = Cost(loss=5, obs=10, sojourn=2, robots=20, star=300)
+COST = CostWeights(loss=5, obs=10, sojourn=2, robots=20, star=300)
 
 _BATCHES = "0.040445227 0.18404232 0.26405114 0.5057307 8.8163983e-4 7.7143486e-4 0.0018734847 0.00220405"
 #: INRIA's shares of batches of 1 to 8 pages; as printed they sum to 1 - 3.6e-9.
@@ -141,7 +141,7 @@ BATCHES = tuple(map(float, _BATCHES.split()))
 
 A = np.array([[0.0037, 6.58e-5], [1.3e-4, 0.0064]])
 INRIA_SERVICE = PhaseType(np.array([0.0057, 0.9943]), np.array([[-0.0014, 0.0], [0.0, -0.2409]]))
-INRIA_COST = Cost(loss=200, obs=250, sojourn=3, robots=20, star=600)
+INRIA_COST = CostWeights(loss=200, obs=250, sojourn=3, robots=20, star=600)
 
 
 def example_model(K: int = 5, service: PhaseType = SERVICE, lifetime: PhaseType = LIFETIME) -> Model:
@@ -169,11 +169,11 @@ def two_rates(mean: float, alpha1: float) -> PhaseType:
 class OptimalRules:
     """Optimum of a model, with the lookups that the tables need."""
 
-    def __init__(self, model: Model, cost: Cost):
+    def __init__(self, model: Model, cost: CostWeights):
         self.optimum: Optimum = optimise(model, cost)
         self._subsets = {choice.robots: choice for choice in self.optimum.subsets}
 
-    def for_modes(self, modes: str) -> RankedRule:
+    def for_modes(self, modes: str) -> RuleWithCost:
         """Return the best rule for a subset of modes, written as digits."""
         return self._subsets[tuple(int(digit) for digit in modes)]
 

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable
 from functools import partial
 
-from fieldmouse.queueing.model.model import Cost, Model, count_states
+from fieldmouse.queueing.model.model import CostWeights, Model, count_states
 from fieldmouse_lab.catalogue import Progress, Result, experiment
 from fieldmouse_lab.papers.thresholds import printed
 from fieldmouse_lab.papers.thresholds.printed import COST, LIFETIME, MODES, SERVICE, OptimalRules, example_model
@@ -19,7 +19,7 @@ CONVENTIONS = (
 )
 
 
-def _subsets(number: str, model: Callable[[], Model], cost: Cost, progress: Progress) -> Result:
+def _subsets(number: str, model: Callable[[], Model], cost: CostWeights, progress: Progress) -> Result:
     """Compare tables 1 and 5: the best limits and the cost of each subset of modes."""
     progress(0.0, "solving")
     found = OptimalRules(model(), cost)
@@ -42,11 +42,10 @@ def _varied(number: str, model: Callable[[str], Model], progress: Progress) -> R
     """Compare tables 2 to 4: the optimum as one parameter varies."""
     solved: dict[str, tuple[Model, OptimalRules]] = {}
     rows = []
+    keys = {cell.key for cell in printed.table_cells(number)}
     for cell in printed.table_cells(number):
         if cell.key not in solved:
-            progress(
-                len(solved) / len({one.key for one in printed.table_cells(number)}), f"{cell.label.partition(',')[0]}"
-            )
+            progress(len(solved) / len(keys), cell.label.partition(",")[0])
             solved[cell.key] = model(cell.key), OptimalRules(model(cell.key), COST)
         rows.append(printed.compare(number, cell, _asked(cell, *solved[cell.key])))
     return Result(tuple(rows), remarks=CONVENTIONS)
@@ -82,11 +81,11 @@ TABLES: dict[str, tuple[str, Callable[[Progress], Result]]] = {
     ),
     "3": (
         "The same as the server gets faster: S multiplied by s.",
-        partial(_varied, "3", lambda s: example_model(service=SERVICE.scaled(float(s)))),
+        partial(_varied, "3", lambda s: example_model(service=SERVICE.with_scaled_rates(float(s)))),
     ),
     "4": (
         "The same as pages grow obsolete sooner: Gamma multiplied by s.",
-        partial(_varied, "4", lambda s: example_model(lifetime=LIFETIME.scaled(float(s)))),
+        partial(_varied, "4", lambda s: example_model(lifetime=LIFETIME.with_scaled_rates(float(s)))),
     ),
     "5": (
         "The crawler of INRIA: batches of up to 8, service with a heavy tail, K = 20; within 0.3 %.",
