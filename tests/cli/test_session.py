@@ -22,6 +22,7 @@ import pytest
 from fieldmouse.api.crawl_preparation import plan_to_resume
 from fieldmouse.cli.main import run_command
 from fieldmouse.config.settings_file import load
+from fieldmouse.search.snapshot import remove_index_directory
 from meadowland import RunningMeadow, running_meadow
 
 Said = pytest.CaptureFixture[str]
@@ -189,7 +190,7 @@ def test_a_damaged_index_is_found_and_named(atlas: Path) -> None:
     for words in (["search", str(atlas), "meadow"], ["doctor", str(atlas)]):
         told = fieldmouse(*words, code=1)
         assert part.parent.name in json.dumps(told)
-    shutil.rmtree(part.parent)
+    remove_index_directory(part.parent)
     bad = [finding for finding in fieldmouse("doctor", str(atlas), code=1)["findings"] if not finding["healthy"]]
     assert [finding["what"] for finding in bad] == ["index"]
 
@@ -395,7 +396,7 @@ def test_a_lost_or_damaged_index_is_not_searched_in_silence(atlas: Path) -> None
     told = fieldmouse("search", str(atlas), "the", code=1)
     assert "cannot be read" in told["error"]
     assert "--repair" in told["hint"]
-    shutil.rmtree(atlas / "index" / "shard-0")
+    remove_index_directory(atlas / "index" / "shard-0")
     told = fieldmouse("search", str(atlas), "the", code=1)
     assert "a part of the index is missing" in told["error"]
 

@@ -13,6 +13,7 @@ import pytest
 from fieldmouse.cli.main import run_command
 from fieldmouse.doctor.repair.repair import crawl_lock, repair
 from fieldmouse.errors import DamagedFile
+from fieldmouse.search.snapshot import remove_index_directory
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.testing.meadow.fetcher import MeadowFetcher
 from fieldmouse.testing.meadow.meadow import Meadow
@@ -59,7 +60,7 @@ def test_a_crawl_is_healthy_by_a_relative_path(
     assert run_command(["doctor", crawl.name, "--deep"]) == 0, capsys.readouterr().out
     assert run_command(["doctor", crawl.name, "--repair"]) == 0
     assert "mended" not in capsys.readouterr().err
-    shutil.rmtree(crawl / "index/shard-0")
+    remove_index_directory(crawl / "index/shard-0")
     assert run_command(["doctor", crawl.name]) == 1
     assert run_command(["doctor", crawl.name, "--repair"]) == 0
     monkeypatch.chdir(crawl)
@@ -92,7 +93,7 @@ def test_a_missing_generation_is_damage_even_if_it_was_empty(old: Path) -> None:
     resume(old, crawl__pages=10)
     flip(next(old.glob("index/shard-0/00000/*.store")))
     list(repair(CrawlDir.open(old)))
-    shutil.rmtree(old / "index/shard-0/00001")
+    remove_index_directory(old / "index/shard-0/00001")
     assert [finding.subject for finding in troubles(old)] == ["index/shard-0"]
     with pytest.raises(DamagedFile, match="00001"):
         resume(old)
@@ -123,7 +124,7 @@ def test_a_lost_index_is_rebuilt_from_the_readable_pages(finished_crawl: Path, t
     crawl = Path(shutil.copytree(finished_crawl, tmp_path / "c"))
     rows = [row for row in outcomes(crawl) if row.indexed and not row.duplicate_of]
     victim = max(rows, key=lambda row: row.offset)
-    shutil.rmtree(crawl / "index/shard-0")
+    remove_index_directory(crawl / "index/shard-0")
     flip(crawl / "archive" / victim.warc, victim.offset + 200)
     list(repair(CrawlDir.open(crawl)))
     held = set(searchable_urls(crawl))

@@ -11,6 +11,7 @@ import pytest
 from fieldmouse.cli.main import run_command
 from fieldmouse.doctor.repair.repair import repair
 from fieldmouse.search.search import search_crawl
+from fieldmouse.search.snapshot import remove_index_directory
 from fieldmouse.storage.directory import CrawlDir
 from search.searchable import searchable_urls
 from whole.virtual_time import outcomes
@@ -22,7 +23,7 @@ MADE_AGAIN = ("archive/index.cdxj", "archive/shard-0.cdxj", "archive/digests.lmd
 
 
 def lose(path: Path) -> None:
-    shutil.rmtree(path) if path.is_dir() else path.unlink()
+    remove_index_directory(path) if path.is_dir() else path.unlink()
 
 
 def spoil(path: Path) -> None:

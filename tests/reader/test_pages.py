@@ -20,6 +20,7 @@ from fieldmouse.cli import main
 from fieldmouse.errors import NotACrawl, UsageError
 from fieldmouse.reader.crawl_reader import CrawlReader
 from fieldmouse.reader.page import StoredPage
+from fieldmouse.search.snapshot import remove_index_directory
 from whole.virtual_time import bottled_crawl
 
 from .conftest import QUICK
@@ -47,7 +48,7 @@ def test_a_reader_of_a_deleted_crawl_raises_and_reads_a_new_crawl_in_its_place(
 ) -> None:
     shutil.copytree(small_crawl, tmp_path / "c")
     room = fieldmouse.open(tmp_path / "c")
-    shutil.rmtree(tmp_path / "c")
+    remove_index_directory(tmp_path / "c")
     for question in (room.status, lambda: list(room.pages()), lambda: room.search("voles"), room.doctor):
         with pytest.raises(NotACrawl):
             question()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
 from collections.abc import Callable, Iterator
@@ -14,6 +15,7 @@ from fieldmouse.errors import CrawlDirError, FieldmouseError, StorageError, stor
 from fieldmouse.reader.crawl_reader import CrawlReader
 from fieldmouse.search.index import panics_as_errors
 from fieldmouse.search.search import search_crawl
+from fieldmouse.search.snapshot import remove_index_directory
 from fieldmouse.testing.meadow.fetcher import MeadowFetcher
 from fieldmouse.testing.meadow.meadow import Meadow
 from fieldmouse.testing.meadow.options import MeadowOptions
@@ -122,7 +124,7 @@ def test_doctor_reports_a_damaged_index_and_resume_rejects_it_or_completes_the_c
             crawl(copy, pages=27)
         except (CrawlDirError, StorageError) as trouble:
             hints.append(trouble.hint)
-        shutil.rmtree(copy)
+        remove_index_directory(copy)
     assert all(hints)
 
 
@@ -144,3 +146,24 @@ def test_only_panics_become_errors() -> None:
     for kind in (KeyboardInterrupt, SystemExit, FieldmouseError, type("PanicException", (BaseException,), {})):
         with pytest.raises(kind), panics_as_errors():
             raise kind("as it is")
+
+
+def test_an_index_is_deleted_although_a_reader_creates_its_lock_file_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    generation, real, locks = tmp_path / "shard-0" / "00000", os.rmdir, 3
+    generation.mkdir(parents=True)
+
+    def rmdir(path: str, *, dir_fd: int | None = None) -> None:
+        nonlocal locks
+        if Path(path).name == generation.name and locks:
+            locks -= 1
+            (generation / ".tantivy-meta.lock").touch()
+        real(path, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "rmdir", rmdir)
+    remove_index_directory(tmp_path / "shard-0")
+    assert not locks
+    assert not (tmp_path / "shard-0").exists()
+    with pytest.raises(FileNotFoundError):
+        remove_index_directory(tmp_path / "shard-0")

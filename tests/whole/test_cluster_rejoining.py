@@ -14,6 +14,7 @@ import pytest
 from fieldmouse.clock import Clock
 from fieldmouse.cluster.coordinator import AgentId, Coordinator, HeartbeatReply, HostGrant, LeaseId
 from fieldmouse.errors import AgentFenced, AgentSuperseded, CoordinatorError, CoordinatorUnreachable
+from fieldmouse.search.snapshot import remove_index_directory
 from fieldmouse.testing import virtual_time
 from fieldmouse.testing.meadow.meadow import Meadow
 from fieldmouse.testing.meadow.options import MeadowOptions
@@ -87,7 +88,7 @@ def test_a_directory_restored_from_a_snapshot_is_refused(stopped: bool, tmp_path
     def bring_back(copy: Path) -> None:
         """Into the same directory, as a filesystem does."""
         for place in home.iterdir():
-            shutil.rmtree(place) if place.is_dir() else place.unlink()
+            remove_index_directory(place) if place.is_dir() else place.unlink()
         shutil.copytree(copy, home, dirs_exist_ok=True)
 
     async def life(clock: Clock) -> None:

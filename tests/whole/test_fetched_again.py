@@ -20,6 +20,7 @@ from fieldmouse.doctor.repair.repair import repair
 from fieldmouse.frontier.frontier import Frontier
 from fieldmouse.search.newest_versions import VERSION_TABLE
 from fieldmouse.search.search import search_crawl
+from fieldmouse.search.snapshot import remove_index_directory
 from fieldmouse.storage.checkpoint import CrawlCounters, read_checkpoint, sealed_outcome_bytes, shard_states
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.storage.log import Log
@@ -164,7 +165,7 @@ def test_a_rebuilt_index_holds_exactly_the_newest_versions(
 ) -> None:
     path = tmp_path / "c"
     shutil.copytree(visited[0], path)
-    shutil.rmtree(path / "index/shard-0/00001")
+    remove_index_directory(path / "index/shard-0/00001")
     assert list(of_the_index(path))
     assert any("built again" in told for told in repair(CrawlDir.open(path)))
     agree(path, visited[1])

@@ -14,6 +14,7 @@ import pytest
 from fieldmouse.cli import main
 from fieldmouse.config.sections import RefreshRunMode
 from fieldmouse.errors import FieldmouseError
+from fieldmouse.search.snapshot import remove_index_directory
 from fieldmouse.testing.meadow.fetcher import MeadowFetcher
 from fieldmouse.testing.meadow.meadow import Meadow
 from fieldmouse.testing.meadow.options import MeadowOptions
@@ -98,7 +99,7 @@ def test_a_file_replaced_by_a_directory_or_link_is_refused_before_any_change(
                 crawl(path, crawl__pages=30)
             refusals[name] = refused.value
         assert tree(path) == before, name
-        shutil.rmtree(path / name) if become is a_directory else (path / name).unlink()
+        remove_index_directory(path / name) if become is a_directory else (path / name).unlink()
         (tmp_path / "kept").rename(path / name)
     assert len(refusals) > 15
     for name, trouble in refusals.items():

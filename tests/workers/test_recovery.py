@@ -18,6 +18,7 @@ from fieldmouse.archive import warc_writer
 from fieldmouse.config.rules_from_settings import PageProcessingConfig
 from fieldmouse.errors import DamagedFile, FieldmouseError
 from fieldmouse.search.index import document_schema
+from fieldmouse.search.snapshot import remove_index_directory
 from fieldmouse.storage.checkpoint import ShardState
 from fieldmouse.workers.shard_writer import LockedShard, ShardWriter
 from search.searchable import searchable_urls
@@ -179,7 +180,7 @@ def test_empty_generation_may_be_in_any_state(tmp_path: Path, begun: bool) -> No
     states = fill(tmp_path, 2, msgspec.structs.replace(CONFIG, generation=3_000))
     last = next(state for state in states if state.generation and not state.generation_bytes)
     path = generation(tmp_path, last.generation)
-    shutil.rmtree(path)
+    remove_index_directory(path)
     if begun:
         path.mkdir()
         (path / "meta.json").write_bytes(b"")
@@ -237,10 +238,10 @@ def test_unrestorable_shard_is_refused_by_name_and_unchanged(tmp_path: Path, gon
             path.write_bytes(path.read_bytes()[: last.cdxj_length - 1])
         case "index":
             path = generation(tmp_path, last.generation)
-            shutil.rmtree(path)
+            remove_index_directory(path)
         case "generation":
             path = shard / "00000"
-            shutil.rmtree(path)
+            remove_index_directory(path)
         case "digests":
             path = tmp_path / "archive" / "digests.lmdb"
             path.write_bytes(path.read_bytes()[:8192])

@@ -8,7 +8,6 @@ asks not to be indexed, is not found in any version.
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 import time
 from collections import defaultdict
@@ -30,6 +29,7 @@ from fieldmouse.reader.user_input import parse_time
 from fieldmouse.search.index import PastVersionDocument, write_scratch_index
 from fieldmouse.search.query_parser import parse_query
 from fieldmouse.search.search import Hit, search_crawls
+from fieldmouse.search.snapshot import remove_index_directory
 from fieldmouse.storage import outcome_log_reader
 from fieldmouse.storage.changes_from_outcomes import Change
 from fieldmouse.types.outcome import ContentChange, OutcomeRow
@@ -211,18 +211,12 @@ def search_versions(
 
 @contextmanager
 def _scratch_directory() -> Iterator[Path]:
-    """Temporary directory for an index, deleted at the end.
-
-    Deletion is retried, because a background thread of the index may still create a lock file.
-    """
+    """Temporary directory for an index, deleted at the end."""
     path = Path(tempfile.mkdtemp(prefix="fieldmouse-"))
     try:
         yield path
     finally:
-        for _ in range(5):
-            shutil.rmtree(path, ignore_errors=True)
-            if not path.exists():
-                break
+        remove_index_directory(path)
 
 
 def _past_version_documents(

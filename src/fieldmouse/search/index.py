@@ -30,7 +30,7 @@ import tantivy
 from fieldmouse.config.rules_from_settings import PageProcessingConfig
 from fieldmouse.errors import DamagedFile, IndexFileDamaged, storage_errors
 from fieldmouse.search.query_parser import authority_of, searchable_host_names
-from fieldmouse.search.snapshot import KEPT, META, IndexSnapshots, read_meta
+from fieldmouse.search.snapshot import KEPT, META, IndexSnapshots, read_meta, remove_index_directory
 from fieldmouse.storage.checkpoint import ShardState
 from fieldmouse.storage.log import sync_directory
 
@@ -168,7 +168,7 @@ class IndexWriter:
                 if int(path.name) < state.generation:
                     IndexSnapshots(path).undo_interrupted_document_deletion()
                 elif int(path.name) > state.generation or not state.generation_bytes:
-                    shutil.rmtree(path)
+                    remove_index_directory(path)
         snapshots = IndexSnapshots(self._generation_directory)
         restored = snapshots.restore(state.batch)
         if not restored:

@@ -246,6 +246,21 @@ class IndexSnapshots:
             os.close(handle)
 
 
+def remove_index_directory(path: Path) -> None:
+    """Delete a directory with index files, also while it is read; a missing directory is an error.
+
+    tantivy reloads each index once in the background after opening it, also in the readers of other
+    processes, and creates its lock file for that: a directory that was just emptied may not be empty.
+    """
+    for attempt in range(100):
+        try:
+            shutil.rmtree(path)
+            break
+        except OSError as error:
+            if error.errno != errno.ENOTEMPTY or attempt == 99:
+                raise
+
+
 @contextmanager
 def readable_view(path: Path) -> Iterator[Path]:
     """Return a directory in which tantivy can open a generation that we may only read.

@@ -51,6 +51,7 @@ from fieldmouse.plugins.runner import CallObserver
 from fieldmouse.reader.snapshot import CrawlSnapshot
 from fieldmouse.search.index import IndexWriter
 from fieldmouse.search.newest_versions import VERSION_TABLE, VersionTable, version_log_path
+from fieldmouse.search.snapshot import remove_index_directory
 from fieldmouse.storage.checkpoint import (
     Checkpoint,
     ShardState,
@@ -176,7 +177,8 @@ def rebuild_index(home: CrawlDir, last: Checkpoint, shard: int) -> str:
     give.
     """
     beside, target = home / "index" / _BESIDE, home / "index" / f"shard-{shard}"
-    shutil.rmtree(beside, ignore_errors=True)
+    with suppress(FileNotFoundError):
+        remove_index_directory(beside)
     beside.mkdir(parents=True)
     try:
         count, unreadable = _build_index(home, last, shard, beside)
@@ -189,7 +191,8 @@ def rebuild_index(home: CrawlDir, last: Checkpoint, shard: int) -> str:
             )
         _exchange_directories(beside / f"shard-{shard}", target)
     finally:
-        shutil.rmtree(beside, ignore_errors=True)
+        with suppress(OSError):
+            remove_index_directory(beside)
     sync_directory(home / "index")
     says = f"`index/shard-{shard}` was built again: {count:,} pages"
     return says + (f"; {unreadable:,} more cannot be read in the archive" if unreadable else "")
