@@ -41,7 +41,7 @@ quick: $(INSTALLED)
 test: check
 	@sh scripts/compiler
 	@sh scripts/redis
-	$(BIN)/python -m pytest -n $(or $(JOBS),3) --dist worksteal --ignore tests/test_architecture.py --doctest-modules src tests
+	$(BIN)/python -m pytest -n $(or $(JOBS),4) --dist worksteal --ignore tests/test_architecture.py --doctest-modules src tests
 
 # make uproar mostly waits for leases, so they run side by side.
 torture: $(INSTALLED)

@@ -88,12 +88,14 @@ def format_duration(seconds: float) -> str:
 def format_rate(per_second: float) -> str:
     """A rate in the unit that needs no fractions.
 
-    >>> format_rate(0.138889), format_rate(2.5), format_rate(1 / 60), format_rate(1 / 86400)
-    ('500/h', '2.5/s', '60/h', '1/d')
+    >>> format_rate(0.138889), format_rate(2.5), format_rate(1 / 86400), format_rate(1 / 1.8e6)
+    ('500/h', '2.5/s', '1/d', '1 in 20 d 20 h')
     """
     for unit, seconds in (("s", 1), ("h", 3600)):
         if per_second * seconds >= 0.995:
             return f"{format_number(round(per_second * seconds, 1))}/{unit}"
+    if 0 < per_second * 86400 < 0.95:
+        return f"1 in {format_duration(1 / per_second)}"
     return f"{format_number(round(per_second * 86400, 1))}/d"
 
 

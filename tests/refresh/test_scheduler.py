@@ -17,6 +17,7 @@ from fieldmouse.refresh.scheduler import PollScheduler, Reals
 from fieldmouse.types.outcome import ContentChange, OutcomeRow, Response
 from fieldmouse.types.reason import OutcomeKind, OutcomeReason
 from fieldmouse.types.request import Request
+from fieldmouse.url import host_of
 
 from .chronicle import Chronicle, page, url
 
@@ -180,6 +181,22 @@ def test_a_plan_is_made_anew_when_something_was_learned_and_not_before(tmp_path:
     for now in range(1300, 1600):
         scheduler.take_due(float(now), 10)
     assert Counted.plans == 2
+
+
+def test_hosts_at_one_address_share_its_visits(tmp_path: Path) -> None:
+    planned = list[tuple[list[int], float]]()
+
+    class Recorded(UniformPolicy):
+        def plan(self, state: Reals, belief: Reals, budget: float, **more: object) -> Reals:
+            planned.append((sorted(np.bincount(np.asarray(more["host"])).tolist()), budget))
+            return super().plan(state, belief, budget, **more)  # type: ignore[arg-type]
+
+    chronicle = crawled(tmp_path / "c", 12, hosts=3)
+    known = [(host_of(url(number, number)), address) for number, address in enumerate(("10.0.0.1", "10.0.0.1", ""))]
+    for addresses in (known, known[:1]):
+        scheduler = PollScheduler(chronicle.ledger, Recorded(), host_rate=0.5, addresses=lambda told=addresses: told)  # type: ignore[misc]
+        scheduler.take_due(2000.0, 5)
+    assert planned == [([0, 4, 8], 1.0), ([4, 4, 4], 1.5)]
 
 
 def test_after_a_long_pause_there_is_no_burst(tmp_path: Path) -> None:

@@ -293,6 +293,23 @@ def test_a_budget_holds_over_any_period_and_spreads_polls_evenly(tmp_path: Path)
     check_health(path)
 
 
+def test_polls_that_wait_from_a_refresh_without_a_budget_do_not_exceed_a_later_budget(tmp_path: Path) -> None:
+    path, now = tmp_path / "c", site(200)
+    crawl(path, now)
+    long = RefreshRunMode(hold_waiting=True, refresh_only=True)
+    unlimited = crawl(path, now, 1, long, crawl__time="30s")
+    assert unlimited.refreshed is not None
+    assert 0 < unlimited.refreshed.polls < 100
+    limited = crawl(path, now, 2, long, refresh__budget="60/h", crawl__time="30m")
+    assert limited.refreshed is not None
+    assert 25 <= limited.refreshed.polls <= 31
+    check_health(path)
+    round_after = crawl(path, now, 3, ONCE)
+    assert round_after.refreshed is not None
+    assert round_after.refreshed.polls == 200
+    check_health(path)
+
+
 def test_a_crawl_with_refresh_on_polls_while_it_discovers_and_ends_by_a_limit(tmp_path: Path) -> None:
     path, now = tmp_path / "c", site(40)
     summary = crawl(path, now, refresh__on=True, refresh__budget="none", crawl__time="5m", storage__checkpoint="30s")

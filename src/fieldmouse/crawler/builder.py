@@ -394,7 +394,7 @@ def build_crawl(
                     frontier=frontier,
                     outcomes=outcomes,
                     clock=clock,
-                    scheduler=polls.make_scheduler(home, table, settings, refresh, clock),
+                    scheduler=polls.make_scheduler(home, table, frontier, settings, refresh, clock),
                     opened_at=now,
                     round_noted=saved_refresh_state(last).round if order.once else 0.0,
                     share=network.poll_budget_share if network is not None else None,

@@ -236,22 +236,26 @@ def open_page_table(home: CrawlDir, settings: Settings, last: Checkpoint | None)
 
 
 def make_scheduler(
-    home: CrawlDir, table: PageTable, settings: Settings, state: RefreshState, clock: Clock
+    home: CrawlDir, table: PageTable, frontier: CrawlFrontier, settings: Settings, state: RefreshState, clock: Clock
 ) -> PollScheduler:
-    """Poll scheduler, built from the settings."""
+    """Poll scheduler, built from the settings. Polls that were sent under another budget are forgotten."""
     asked, delay = settings.refresh, settings.politeness.delay
+    budget = 1 / asked.budget if asked.budget else None
+    if table.budget != budget:
+        frontier.discard_waiting_polls()
     # The page table learns outcomes at the next checkpoint; until then a host may have more polls in flight.
     unknown = 3 * settings.storage.checkpoint
     return PollScheduler(
         table,
         registry.create_policy(asked.policy),
-        1 / asked.budget if asked.budget else None,
+        budget,
         host_rate=1 / delay if delay else None,
         host_open=max(_FEWEST_OPEN, math.ceil(unknown / delay)) if delay else MAX_WAITING_POLLS,
         once_since=state.round or None,
         last_round=state.last_round,
         retry=asked.retry,
         read_answer=partial(_archived_response, home / "archive"),
+        addresses=frontier.addresses,
         # Virtual time cannot wait for a thread.
         pool=DaemonExecutor() if isinstance(clock, WallClock) else None,
     )

@@ -164,6 +164,13 @@ class AgentFrontier(CrawlFrontier):
         for host, line in polls_by_host(links).items():
             self._enqueue_polls_of_host(host, line)
 
+    def discard_waiting_polls(self) -> None:
+        """Nothing to forget: polls do not outlive the process."""
+
+    def addresses(self) -> Iterator[tuple[Host, str]]:
+        """Address of each leased host; those of other hosts are not known here."""
+        return ((host, lease.state.address) for host, lease in self._leased_hosts.items())
+
     def _enqueue_polls_of_host(self, host: Host, polls: Sequence[Request]) -> None:
         host_lease = self._leased_hosts.get(host)
         if host_lease is None or not host_lease.epoch or self._closing:

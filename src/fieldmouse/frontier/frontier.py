@@ -16,7 +16,7 @@ taken from queues in that run. Nothing of this is stored: a later run finds all 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -105,10 +105,18 @@ class Frontier(CrawlFrontier):
         self._set_aside: dict[Host, list[int]] = {}  # off the workbench while only polls are wanted
         self._out = 0  # URLs held by fetch workers
         self._done = state.done if state else 0
-        self._only_polls = False
+        self._only_polls = self._discards_polls = False
+
+    def discard_waiting_polls(self) -> None:
+        self._discards_polls, self._polls = True, 0
+
+    def addresses(self) -> Iterator[tuple[Host, str]]:
+        return ((host, state.address) for host, state in self._hosts)
 
     def roll_back_to_checkpoint(self) -> None:
         super().roll_back_to_checkpoint()
+        if self._discards_polls:
+            self._close_poll_tickets()
         if self._hold_before:
             self._defer_waiting_urls_until_after_refresh()
         now = self._clock.now()
@@ -129,6 +137,11 @@ class Frontier(CrawlFrontier):
                 self._parts.queues.append(host, row)
             else:
                 self._ready.push((item,))
+
+    def _close_poll_tickets(self) -> None:
+        self._parts.front.close_tickets(self._poll_numbers)
+        self._restored = [(number, link) for number, link in self._restored if number not in self._poll_numbers]
+        self._poll_numbers.clear()
 
     def _restore_tickets(self, now: float) -> None:
         """Put tickets that were open before a restart back into place."""

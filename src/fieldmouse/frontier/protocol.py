@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from xxhash import xxh3_64_intdigest
@@ -68,6 +68,14 @@ class CrawlFrontier(ABC):
         The caller passes only those that are due. Their outcomes are counted separately: a discovered URL
         that is done stays done.
         """
+
+    @abstractmethod
+    def discard_waiting_polls(self) -> None:
+        """Forget the polls of earlier runs; to be called before `roll_back_to_checkpoint`."""
+
+    @abstractmethod
+    def addresses(self) -> Iterable[tuple[Host, str]]:
+        """Address of each host; "" before the first DNS lookup."""
 
     @abstractmethod
     def take_visit(self, now: float, *, only_polls: bool = False) -> HostVisit | None:

@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 from fieldmouse.config import settings_file
 from fieldmouse.config.settings_file import Settings
 from fieldmouse.errors import CrawlDirError, FieldmouseError
+from fieldmouse.frontier.durable_parts import frontier_state_of
+from fieldmouse.frontier.hosts.host_table import read_hosts
 from fieldmouse.policy import change_rate
 from fieldmouse.policy.polling import registry
 from fieldmouse.policy.site_packing.plan import HostWeight, PackingPlan, SiteWeight, plan_packing
@@ -38,6 +40,7 @@ class OpenPageTable(NamedTuple):
     home: CrawlDir
     last: Checkpoint
     table: PageTable
+    host_groups: NDArray[np.int64]  # a number for each host; hosts at one address share theirs
 
 
 @contextmanager
@@ -56,7 +59,9 @@ def open_page_tables(homes: Sequence[CrawlDir]) -> Iterator[list[OpenPageTable]]
 
 
 def _open_page_table(home: CrawlDir, last: Checkpoint) -> OpenPageTable | None:
-    return OpenPageTable(home, last, read_page_table(home, last))
+    table = read_page_table(home, last)
+    hosts = read_hosts(home / "frontier", frontier_state_of(last).hosts)
+    return OpenPageTable(home, last, table, table.group_hosts((host, state.address) for host, state in hosts.items()))
 
 
 Reals = NDArray[np.float64]
@@ -97,6 +102,11 @@ class PollingPlan:
         parts = zip(tables, self.rows, np.split(numbers, ends[:-1]), strict=True)
         self.host_of_page = np.concatenate([hosts[table.read_cells("host", rows)] for table, rows, hosts in parts])
         self.host_count = len(keys)
+        # An agent of a cluster does not know all addresses: a host belongs to the first group that has it.
+        groups = np.concatenate(
+            [crawl.host_groups + start for crawl, start in zip(crawls, [0, *ends[:-1]], strict=True)]
+        )
+        self._group_of_host = groups[np.sort(first_at)]
         config = settings_file.load(first.home / "fieldmouse.toml")
         delay = config.politeness.delay
         self._host_limit = 1 / delay if delay else None
@@ -116,12 +126,14 @@ class PollingPlan:
 
     def present_poll_rates(self) -> Reals:
         """Polls a second of each page in the present plan."""
-        limit = self._host_limit * self.host_count if self._host_limit else float(len(self.belief))
+        groups = len(np.unique(self._group_of_host))
+        limit = self._host_limit * groups if self._host_limit else float(len(self.belief))
         return self.planned_rates(self.budget or limit)
 
     def planned_rates(self, budget: float) -> Reals:
         """Polls a second of each page, for a total of `budget`."""
-        return self._policy.plan(self._state, self.belief, budget, host=self.host_of_page, host_limit=self._host_limit)
+        groups = self._group_of_host[self.host_of_page]
+        return self._policy.plan(self._state, self.belief, budget, host=groups, host_limit=self._host_limit)
 
     def freshness_at_budget(self, budget: float, law: change_rate.ChangeRatePrior) -> float:
         """The long-run share of time in which a copy is current, mean over pages."""

@@ -32,7 +32,7 @@ from fieldmouse.storage.checkpoint import Checkpoint, SealedPart, read_checkpoin
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.storage.log import FRAME, decode_record, make_directory, read_record_at, read_records
 from fieldmouse.types.outcome import OutcomeRow
-from fieldmouse.url import key_of
+from fieldmouse.url import Host, key_of
 
 log = logging.getLogger(__name__)
 
@@ -209,6 +209,17 @@ class PageTable(InMemoryPageTable):
         """Row of a URL, or None if it is unknown."""
         row = int(self.index.find_rows(np.array([key_of(url, self.key_seed)], np.uint64))[0])
         return row if row >= 0 else None
+
+    def group_hosts(self, addresses: Iterable[tuple[Host, str]]) -> NDArray[np.int64]:
+        """A number for each host; hosts at one of these addresses share theirs, as they share visits."""
+        groups = np.arange(len(self.hosts))
+        known = [(key_of(host, self.key_seed), address) for host, address in addresses if address]
+        rows = self._host_index.find_rows(np.array([key for key, _ in known], np.uint64))
+        first: dict[str, int] = {}
+        for row, (_, address) in zip(rows.tolist(), known, strict=True):
+            if row >= 0:
+                groups[row] = first.setdefault(address, row)
+        return groups
 
     def hint_trust_by_host(self) -> NDArray[np.float64]:
         """Weight of hints about the pages of each host, from 0 to 1."""

@@ -14,7 +14,7 @@ between a call costs nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future
 
 import numpy as np
@@ -29,6 +29,7 @@ from fieldmouse.refresh.poll_request_builder import PollRequestBuilder, ReadResp
 from fieldmouse.refresh.sitemap_hints import SitemapHintReader, freshness_weights
 from fieldmouse.refresh.token_bucket import TokenBucket
 from fieldmouse.types.request import Request
+from fieldmouse.url import Host
 
 Reals = NDArray[np.float64]
 Marks = NDArray[np.bool_]
@@ -144,6 +145,7 @@ class PollScheduler:
     retry: seconds between two polls of a page that is gone, moved, failed or refused.
     read_answer: reads a stored response from the archive: polled sitemaps and feeds, and validators of pages
     stored before rows kept them; None: these are not read.
+    addresses: addresses of the hosts; hosts at one address share `host_rate`. By default each host has its own.
     pool: runs planning in the background; None: planning blocks the caller.
     """
 
@@ -159,11 +161,13 @@ class PollScheduler:
         last_round: float = 0.0,
         retry: float = RETRY_INTERVAL,
         read_answer: ReadResponse | None = None,
+        addresses: Callable[[], Iterable[tuple[Host, str]]] = tuple,
         pool: Executor | None = None,
     ):
         self._table, self._policy, self._budget = table, policy, budget
         self._last_round = last_round
         self._host_rate, self._since, self._retry, self._pool = host_rate, once_since, retry, pool
+        self._addresses = addresses
         self._most_open = host_open or max(_FEWEST, math.ceil(_PATIENT * (host_rate or 0.0)))
         self._bucket = TokenBucket(budget, table.bucket_state)
         self._polls = PollRequestBuilder(table, read_answer)
@@ -284,10 +288,11 @@ class PollScheduler:
         odd = is_unplanned(flags) & ~absent
         planned = np.flatnonzero(~odd & ~absent)
         belief, state = table.change_rate_beliefs(planned), table.read_cells("state", planned)
-        hosts = table.read_cells("host", planned).astype(np.int64)
+        groups = table.group_hosts(self._addresses())
+        hosts = groups[table.read_cells("host", planned)]
         budget = self._budget
         if budget is None:
-            budget = host_rate * len(table.hosts) if host_rate else float(count)
+            budget = host_rate * len(np.unique(groups)) if host_rate else float(count)
         weight = freshness_weights(table)[planned] if self._signals is not None else None
         retrying = min(1 / self._retry, _SHARE * budget / max(1, int(np.count_nonzero(odd))))
 
