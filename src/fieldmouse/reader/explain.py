@@ -115,7 +115,7 @@ def next_poll(home: CrawlDir, url: str, last: Checkpoint) -> NextPoll | None:
             return None
         flags, tried = int(table.column("flags")[number]), float(table.column("tried")[number])
         asked = bool(flags & PageFlag.IN_FLIGHT)
-        planner = PollingPlan([OpenPageTable(home, last, table)])
+        planner = PollingPlan([OpenPageTable.with_host_groups(home, last, table)])
         (rows,) = planner.rows
         place = np.searchsorted(rows, number)
         is_planned = place < len(rows) and rows[place] == number

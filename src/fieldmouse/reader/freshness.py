@@ -303,7 +303,7 @@ def _measure_freshness(
 ) -> tuple[float | None, tuple[float, float] | None, float | None]:
     """The share of current page time, the window, and polls an hour in it."""
     all_gaps, all_looks, before = [], [], 0
-    for (home, last, table), rows in zip(opened, planner.rows, strict=True):
+    for (home, last, table, _), rows in zip(opened, planner.rows, strict=True):
         looked = np.zeros(len(table))
         looked[rows] = table.column("looked")[rows]
         gaps = read_gaps_between_looks(home, table, sealed_outcome_bytes(last))

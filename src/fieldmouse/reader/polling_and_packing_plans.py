@@ -9,7 +9,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import msgspec
 import numpy as np
@@ -42,6 +42,11 @@ class OpenPageTable(NamedTuple):
     table: PageTable
     host_groups: NDArray[np.int64]  # a number for each host; hosts at one address share theirs
 
+    @classmethod
+    def with_host_groups(cls, home: CrawlDir, last: Checkpoint, table: PageTable) -> Self:
+        hosts = read_hosts(home / "frontier", frontier_state_of(last).hosts) if "frontier" in last.parts else {}
+        return cls(home, last, table, table.group_hosts((host, state.address) for host, state in hosts.items()))
+
 
 @contextmanager
 def open_page_tables(homes: Sequence[CrawlDir]) -> Iterator[list[OpenPageTable]]:
@@ -59,9 +64,7 @@ def open_page_tables(homes: Sequence[CrawlDir]) -> Iterator[list[OpenPageTable]]
 
 
 def _open_page_table(home: CrawlDir, last: Checkpoint) -> OpenPageTable | None:
-    table = read_page_table(home, last)
-    hosts = read_hosts(home / "frontier", frontier_state_of(last).hosts)
-    return OpenPageTable(home, last, table, table.group_hosts((host, state.address) for host, state in hosts.items()))
+    return OpenPageTable.with_host_groups(home, last, read_page_table(home, last))
 
 
 Reals = NDArray[np.float64]
