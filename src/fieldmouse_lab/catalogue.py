@@ -15,10 +15,14 @@ import difflib
 import importlib
 import inspect
 import math
-from collections.abc import Callable, Iterator, Sequence
+import multiprocessing
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal, TypeVar
@@ -28,6 +32,7 @@ import numpy as np
 from fieldmouse.errors import FieldmouseError, UsageError
 
 T = TypeVar("T")
+U = TypeVar("U")
 
 LIBRARIES = ("scipy", "numba", "matplotlib")
 
@@ -84,6 +89,7 @@ class Row:
     spread: float | None
     verdict: Verdict
     note: str = ""
+    fields: Mapping[str, object] = field(default_factory=dict)  # of its JSON object, beside the others
 
 
 def finite_number(value: float | None) -> float | None:
@@ -174,25 +180,40 @@ class Experiment:
     group: str
     title: str
     about: str
-    run: Callable[[Progress], Result]
+    run: Callable[..., Result]
     alone: bool = False
     shares: str = ""
+    seeded: bool = False  # `run` also takes `first_seed`
+
+    def with_first_seed(self, seed: int) -> Experiment:
+        """The experiment with other seeds, from this one on; itself if it has no choice of seeds."""
+        return replace(self, run=partial(self.run, first_seed=seed)) if self.seeded else self
 
 
 def experiment(
     id: str,
     title: str,
-    run: Callable[[Progress], Result],
+    run: Callable[..., Result],
     about: str = "",
     *,
     group: str = "",
     alone: bool = False,
     shares: str = "",
+    seeded: bool = False,
 ) -> Experiment:
     """Return an experiment; by default its group is the first word of its id, and `about` the docstring of `run`."""
-    return Experiment(
-        id, group or id.partition("-")[0], title, about or inspect.getdoc(run) or "", run, alone=alone, shares=shares
-    )
+    about = about or inspect.getdoc(run) or ""
+    return Experiment(id, group or id.partition("-")[0], title, about, run, alone, shares, seeded)
+
+
+def map_in_processes(
+    function: Callable[[T], U], items: Sequence[T], progress: Progress, describe: Callable[[T], str] = str
+) -> Iterator[U]:
+    """Call `function` for every item, in as many processes as there are cores; results in the order of the items."""
+    with ProcessPoolExecutor(os.cpu_count(), mp_context=multiprocessing.get_context("fork")) as pool:
+        found = [pool.submit(function, item) for item in items]
+        for future in with_progress(found, progress, lambda future: describe(items[found.index(future)])):
+            yield future.result()
 
 
 def with_progress(items: Sequence[T], progress: Progress, describe: Callable[[T], str] = str) -> Iterator[T]:

@@ -92,6 +92,7 @@ def _row(row: Row, label: str) -> dict[str, Any]:
         **{name: finite_number(getattr(row, name)) for name in ("printed", "ours", "spread")},
         "verdict": row.verdict.value,
         "note": row.note,
+        **row.fields,
     }
 
 

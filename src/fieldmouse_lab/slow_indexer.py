@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
+import msgspec
 import numpy as np
 
 from fieldmouse.clock import Clock
@@ -21,7 +22,7 @@ from fieldmouse.config.settings_file import Settings, render
 from fieldmouse.control.buffer_trace import BufferMetrics, BufferTotals
 from fieldmouse.control.concurrency_decision_log import ControlPeriod, control_periods
 from fieldmouse.crawler.builder import build_crawl
-from fieldmouse.policy.concurrency_thresholds import ExponentialLifetime, FixedLifetime, PageLifetime
+from fieldmouse.policy.concurrency_thresholds import ExponentialLifetime, FixedLifetime, PageLifetime, Thresholds
 from fieldmouse.queueing.model.model import CostWeights
 from fieldmouse.queueing.model.phase_type import PhaseType
 from fieldmouse.storage.directory import CrawlDir
@@ -29,9 +30,10 @@ from fieldmouse.testing import virtual_time
 from fieldmouse.testing.meadow.fetcher import MeadowFetcher
 from fieldmouse.testing.meadow.meadow import Meadow
 from fieldmouse.testing.meadow.options import MeadowOptions
-from fieldmouse.types.outcome import Failed, Moved, Page, Unchanged
+from fieldmouse.types.outcome import Failed, Moved, Page, Response, Unchanged
+from fieldmouse.types.request import Request
 from fieldmouse.types.stats import LiveStats, Summary
-from fieldmouse.url import Url
+from fieldmouse.url import Host, Url
 from fieldmouse.workers.inline_worker import InlineWorker
 
 
@@ -80,6 +82,9 @@ class SlowIndexerSetup:
     capacity: int = 10  # pages in the buffer and in service
     latency: float = 0.2  # mean time of a fetch
     robots: int = 4
+    change_at: float = math.inf  # when the web and the indexer change
+    service_after: PhaseType | None = None  # from then on; None for no change
+    latency_factor: float = 1.0  # by which fetches take longer from then on
     cost: CostWeights = field(
         default_factory=lambda: CostWeights(loss=1.0, obs=1.0, sojourn=1.0, robots=0.05, star=10.0)
     )
@@ -122,6 +127,7 @@ class SlowIndexerSetup:
                 "buffer.pages": self.capacity,
                 "buffer.when_full": "lose",
                 "control.trace": "0B",
+                "index.store_text": False,
                 "cost.loss": cost.loss,
                 "cost.obsolete": cost.obs,
                 "cost.response": cost.sojourn,
@@ -152,15 +158,44 @@ class SlowIndexerRun:
         return [BufferMetrics.measured(self.between(a, b)) for a, b in pairwise(edges)]
 
 
+class ChangingWebFetcher:
+    """Fetcher whose fetches take `factor` times as long from a time on."""
+
+    def __init__(self, fetcher: MeadowFetcher, clock: Clock, change_at: float, factor: float):
+        self._fetcher, self._clock, self._change_at, self._factor = fetcher, clock, change_at, factor
+
+    async def fetch(
+        self, link: Request, host: Host, address: str, *, body_limit: int | None = None
+    ) -> Response | Failed:
+        response = await self._fetcher.fetch(link, host, address, body_limit=body_limit)
+        if isinstance(response, Response) and response.started_at >= self._change_at:
+            await self._clock.sleep((self._factor - 1.0) * (response.ended_at - response.started_at))
+            response = msgspec.structs.replace(response, ended_at=self._clock.now())
+        return response
+
+    async def close(self) -> None:
+        await self._fetcher.close()
+
+
+#: Rule for the next second of a crawl, from the reading and the totals of the last one; None keeps the rule.
+RuleController = Callable[[LiveStats, BufferTotals], Thresholds | None]
+
+
 def crawl_with_slow_indexer(
-    situation: SlowIndexerSetup, path: Path, seed: int, changes: dict[str, object]
+    situation: SlowIndexerSetup,
+    path: Path,
+    seed: int,
+    changes: dict[str, object],
+    controller: RuleController = lambda reading, totals: None,
 ) -> SlowIndexerRun:
-    """Crawl with these settings changed; the same seed gives the same crawl."""
+    """Crawl with these settings changed; the same seed gives the same crawl. Each second `controller` sets the rule."""
     meadow = situation.meadow(seed)
     settings = situation.settings({"crawl.seeds": list(meadow.seeds), **changes})
     # A crawl's secret decides the order in which URLs leave the sieve; here it must follow from the seed.
     home = CrawlDir.create(path, shards=1, settings=render(settings).encode(), key_seed=seed)
     times = _service_times(situation.service, np.random.default_rng([seed, 1]))
+    later = _service_times(situation.service_after or situation.service, np.random.default_rng([seed, 3]))
+    change_at = virtual_time.EPOCH + situation.change_at
     fading: PageLifetime = FixedLifetime()
     if situation.lifetime < math.inf:
         fading = ExponentialLifetime(situation.lifetime, np.random.default_rng([seed, 2]))
@@ -171,14 +206,17 @@ def crawl_with_slow_indexer(
         def note(reading: LiveStats) -> None:
             readings.append(reading)
             totals.append(crawl_parts.stages.trace.totals())
+            rule = controller(reading, totals[-1].since(totals[-2]) if len(totals) > 1 else totals[-1])
+            if rule is not None:
+                crawl_parts.stages.pool.set_rule(rule)
 
         crawl_parts = build_crawl(
             home,
             settings,
             [note],
             clock=clock,
-            fetcher=MeadowFetcher(meadow, clock),
-            lane=slow_lane_class(lambda: next(times)),
+            fetcher=ChangingWebFetcher(MeadowFetcher(meadow, clock), clock, change_at, situation.latency_factor),
+            lane=slow_lane_class(lambda: next(times if clock.now() < change_at else later)),
             obsolescence=fading,
         )
         try:

@@ -161,7 +161,6 @@ AUTO = {
     "robots__count": 4,
     "control__mode": "auto",
     "control__modes": [1, 4],
-    "control__explore": "15s",
     "control__every": "20s",
     "control__pages": 50,
     "buffer__pages": 8,
@@ -170,39 +169,41 @@ AUTO = {
 }
 
 
-def test_a_learned_rule_survives_resume(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def crawl_under_auto(path: Path, seconds: int, *, epoch: float = virtual_time.EPOCH, mean: float = 0.1) -> None:
     meadow = Meadow(MeadowOptions(hosts=30, pages=4000, seed=2, page_kb=1.0, links=10, latency=0.2, robots=0.0))
+    bottled_crawl(
+        path,
+        lambda clock: MeadowFetcher(meadow, clock),
+        meadow.seeds,
+        lane=lane(mean=mean),
+        epoch=epoch,
+        crawl__time=f"{seconds}s",
+        **AUTO,
+    )
+
+
+def test_a_learned_rule_survives_resume(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "c"
-
-    def live(seconds: int, epoch: float) -> None:
-        bottled_crawl(
-            path,
-            lambda clock: MeadowFetcher(meadow, clock),
-            meadow.seeds,
-            lane=lane(mean=0.1),
-            epoch=epoch,
-            crawl__time=f"{seconds}s",
-            **AUTO,
-        )
-
-    live(80, virtual_time.EPOCH)
+    crawl_under_auto(path, 80)
     told = control_periods(path / "control.log")
-    assert [part.decision.robots for part in told[:2]] == [(4,), (1,)], "the largest number is tried first"
-    assert [part.decision.predicted for part in told[:3]] == [None, None, None]
-    learned = [part for part in told if part.decision.predicted is not None]
-    assert len(learned) >= 2
-    for part in learned:
-        # Four fetch workers overrun this indexer and one starves it: the cheapest rule needs both.
-        assert part.decision.robots == (4, 1)
-        assert part.period is not None
-        assert part.period.measured.starvation < 0.3
-        assert part.period.measured.loss < 0.3
-    ordered = [part.decision.number for part in told]
-    assert ordered == list(range(1, len(told) + 1))
+    first, *learned = [part.decision for part in told]
+    assert (first.robots, first.limits, first.predicted) == ((4, 0), (4,), None)
+    assert learned
+    for decision in learned:
+        # Four fetch workers overrun this indexer, and one starves it.
+        assert decision.robots[0] == 4
+        assert decision.robots[-1] == 0
+        assert decision.predicted is not None
+        assert decision.predicted.starvation < 0.1
+    measured = told[-1].period
+    assert measured is not None
+    assert measured.measured.starvation < 0.15
+    assert measured.measured.loss == 0.0
+    assert [part.decision.number for part in told] == list(range(1, len(told) + 1))
 
     # Stopped before it could decide again, it still knows the learned rule in the next run.
-    live(10, virtual_time.EPOCH + 1000.0)
-    live(10, virtual_time.EPOCH + 2000.0)
+    crawl_under_auto(path, 8, epoch=virtual_time.EPOCH + 1000.0)
+    crawl_under_auto(path, 8, epoch=virtual_time.EPOCH + 2000.0)
     after = [part.decision for part in control_periods(path / "control.log")[len(told) :]]
     assert len(after) == 2
     for decision in after:
@@ -213,3 +214,27 @@ def test_a_learned_rule_survives_resume(tmp_path: Path, capsys: pytest.CaptureFi
     out, err = capsys.readouterr()
     assert out.count("measured") == 3
     assert "newest rule: as before the crawl was resumed" in err
+
+
+def test_all_workers_run_where_the_indexer_is_not_the_limit(tmp_path: Path) -> None:
+    crawl_under_auto(tmp_path / "c", 80, mean=0.01)
+    told = [part.decision for part in control_periods(tmp_path / "c" / "control.log")]
+    assert [(decision.robots, decision.limits) for decision in told] == [((4, 0), (4,))] * 2
+    assert "the indexer is not the limit" in told[1].why
+
+
+def test_with_auto_no_page_is_dropped_and_none_is_fetched_twice(tmp_path: Path) -> None:
+    meadow = Meadow(MEADOW)
+    summary, web = bottled_crawl(
+        tmp_path / "c",
+        lambda clock: MeadowFetcher(meadow, clock),
+        meadow.seeds,
+        lane=lane(mean=0.3),
+        **{**TIGHT, "control__mode": "auto", "buffer__obsolete_after": "never", "control__pages": 20},
+    )
+    assert summary.exit == summary.lost == summary.waiting == 0
+    assert stored(tmp_path / "c") == wanted(meadow)
+    fates = Counter(read_trace_rows(tmp_path / "c" / "pages.trace")["fate"].tolist())
+    assert fates[BufferEvent.DROPPED] == fates[BufferEvent.OBSOLETE] == 0
+    assert len(control_periods(tmp_path / "c" / "control.log")) > 1, "the test is about a chosen rule"
+    assert set(Counter((arrival.host, arrival.path) for arrival in web.arrivals).values()) == {1}

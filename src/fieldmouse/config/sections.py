@@ -178,7 +178,7 @@ class BufferSection(Section, frozen=True):
     when_full: Annotated[
         str,
         values.choice("auto", "wait", "lose"),
-        "auto, wait or lose: fetches wait, or the page is dropped and fetched again; auto waits if control is fixed",
+        "auto, wait or lose: fetches wait, or the page is dropped and fetched again; auto drops under thresholds",
     ] = "auto"
     obsolete_after: Annotated[
         float | None, values.DURATION_OR_NEVER, "fetch a page again that waited longer in the buffer"
@@ -323,19 +323,13 @@ class ConcurrencyControlSection(Section, frozen=True):
         values.COUNTS,
         "auto: numbers of fetches to choose from; none for a few up to `fetch.concurrency`",
     ] = ()
-    every: Annotated[float, values.DURATION, "auto: time between two decisions"] = 60.0
-    pages: Annotated[int, values.POSITIVE, "auto: fewest pages between two decisions"] = 200
-    explore: Annotated[float, values.DURATION, "auto: how long each number of fetches is tried at the start"] = 10.0
+    every: Annotated[float, values.DURATION, "auto: time between two decisions"] = 10.0
+    pages: Annotated[int, values.POSITIVE, "auto: fewest pages between two decisions"] = 100
+    explore: Annotated[float, values.DURATION, "auto: time before the first decision"] = 10.0
     memory: Annotated[float, values.DURATION, "auto: age up to which measurements are used"] = 1200.0
     trace: Annotated[int, values.SIZE, "most bytes of pages.trace, to which a model can be fitted; 0 for none"] = (
         16 << 20
     )
-
-    @property
-    def drops_when_full(self) -> bool:
-        """Whether a page that meets a full buffer is dropped, as in the model; `buffer.when_full` overrides
-        it."""
-        return self.mode != "fixed"
 
     def concurrency_choices(self, most: int) -> tuple[int, ...]:
         """Numbers of fetches that `auto` chooses from, ascending; `most` is `fetch.concurrency`.

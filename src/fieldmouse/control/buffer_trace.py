@@ -37,6 +37,7 @@ class BufferTotals(msgspec.Struct, frozen=True):
     idle: float = 0.0  # seconds in which the indexer had nothing to do
     robot_seconds: float = 0.0  # of active fetch workers: those allowed, or more while some still finish
     page_seconds: float = 0.0  # of pages in the buffer and in service
+    fetch_seconds: float = 0.0  # of fetch workers on a host visit, without those that wait for room
     arrived: int = 0
     dropped: int = 0
     obsolete: int = 0
@@ -45,6 +46,13 @@ class BufferTotals(msgspec.Struct, frozen=True):
 
     def since(self, before: BufferTotals) -> BufferTotals:
         return BufferTotals(*(getattr(self, name) - getattr(before, name) for name in BufferTotals.__struct_fields__))
+
+    def plus(self, later: BufferTotals) -> BufferTotals:
+        return BufferTotals.sum((self, later))
+
+    @classmethod
+    def sum(cls, parts: Iterable[BufferTotals]) -> BufferTotals:
+        return cls(*map(sum, zip(*map(msgspec.structs.astuple, parts), strict=True)))
 
 
 class BufferMetrics(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,19 +108,22 @@ class BufferTotalsCounter:
         self._at = now
         self.level = 0
         self.robots = 0
+        self.visits = 0
         self.seconds = self.idle = self.robot_seconds = self.page_seconds = self.served_seconds = 0.0
+        self.fetch_seconds = 0.0
         self.arrived = self.dropped = self.obsolete = self.served = 0
 
-    def set_level(self, now: float, level: int, robots: int) -> None:
-        """Set the level and the number of active fetch workers from now on."""
+    def set_level(self, now: float, level: int, robots: int, visits: int) -> None:
+        """Set the level, the number of active fetch workers, and that of workers on a visit, from now on."""
         self._advance_to(now)
-        self.level, self.robots = level, robots
+        self.level, self.robots, self.visits = level, robots, visits
 
     def _advance_to(self, now: float) -> None:
         time = now - self._at
         self._at = now
         self.seconds += time
         self.robot_seconds += time * self.robots
+        self.fetch_seconds += time * self.visits
         if self.level:
             self.page_seconds += time * self.level
         else:
@@ -193,12 +204,16 @@ class BufferTrace:
         """Start the trace of a crawl, with an empty buffer."""
         now = self._clock.now()
         self.gauge = BufferTotalsCounter(now)
-        self.gauge.set_level(now, self._meter.level, self._meter.max_of_allowed_and_active)
+        self.gauge.set_level(now, self._meter.level, self._meter.max_of_allowed_and_active, self._meter.active_visits)
         self._write(now, 0.0, 0.0, 0, self.gauge.robots, self._meter.concurrency, BufferEvent.BEGAN)
 
-    def page_arrived(self, number: int, now: float, *, dropped: bool = False) -> None:
-        """Record that a page arrived; it is in the buffer unless it was `dropped`."""
+    def page_arrived(self, number: int, now: float, *, dropped: bool = False, waited: float = 0.0) -> None:
+        """Record that a page arrived; it is in the buffer unless it was `dropped`.
+
+        `waited` is the time in seconds for which its fetch worker waited for room.
+        """
         gauge = self.gauge
+        gauge.fetch_seconds -= waited
         gauge.arrived += 1
         gauge.dropped += dropped
         level, robots, allowed = gauge.level, gauge.robots, self._meter.concurrency
@@ -253,7 +268,7 @@ class BufferTrace:
         robots, level = meter.max_of_allowed_and_active, meter.level
         if robots != gauge.robots:
             self._write(now, 0.0, 0.0, level, robots, meter.concurrency, BufferEvent.SWITCHED)
-        gauge.set_level(now, level, robots)
+        gauge.set_level(now, level, robots, meter.active_visits)
 
     def totals(self) -> BufferTotals:
         return self.gauge.totals(self._clock.now())

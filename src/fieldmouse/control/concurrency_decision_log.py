@@ -12,19 +12,20 @@ from fieldmouse.storage.log import BestEffortLog, read_records
 
 
 class Decision(msgspec.Struct, frozen=True, tag="decision", kw_only=True):
-    """A rule that holds from now on, with its prediction (None while numbers of fetch workers are tried)."""
+    """A rule that holds from now on, with its prediction (None if it follows from no model)."""
 
     number: int
     at: float
     robots: tuple[int, ...]
     limits: tuple[int, ...]
     why: str
-    trial: bool = False  # a test of this number of fetch workers
+    trial: bool = False  # a test of this number of fetch workers, by an earlier version
     predicted: BufferMetrics | None = None
     cost: float | None = None
     seconds: float = 0.0  # duration of the decision
     says: tuple[str, ...] = ()  # caveats of the fit
-    rates: dict[int, float] = {}  # pages per second by number of fetch workers, as last seen
+    rates: dict[int, float] = {}  # pages per second by number of fetch workers; written by earlier versions
+    when_full: str = ""  # "wait" or "lose"; "" in the log of an earlier version
 
 
 class DecisionEffect(msgspec.Struct, frozen=True, tag="period", kw_only=True):

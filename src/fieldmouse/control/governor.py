@@ -1,41 +1,55 @@
 """Governor that chooses how many fetch workers run at each buffer level.
 
-At first each number of fetch workers is tried for a while, the largest first, because a crawl
-begins with few hosts and the largest number finds the others soonest. Then the recent trace is
-fitted again and again, the cheapest rule is computed in a thread, and the fetch pool follows
-it. The prediction and the measured result are stored side by side in `control.log`.
+A crawl starts with all workers, which stop when the buffer is half full. Nothing is tried out: from the
+page trace the fetch rate, the service times and the lifetimes are estimated again and again, the rule with
+the least cost is computed in a thread, and the fetch pool follows it. The prediction and the measured
+result are stored side by side in `control.log`.
+
+If a rule costs clearly more than predicted, the rule with the lowest measured cost holds for a while, longer
+each time. If the indexer is not the limit, all workers run, and nothing is computed.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from fieldmouse.aio import DaemonExecutor
 from fieldmouse.clock import Clock
 from fieldmouse.config.settings_file import Settings
-from fieldmouse.control.buffer_trace import BufferMetrics, BufferTrace, Rows
+from fieldmouse.control.buffer_trace import BufferMetrics, BufferTotals, BufferTrace, Rows
 from fieldmouse.control.concurrency_decision_log import ControlLog, Decision, DecisionEffect
 from fieldmouse.errors import FieldmouseError
 from fieldmouse.policy.concurrency_thresholds import Thresholds
 from fieldmouse.storage.directory import CrawlDir
 
 if TYPE_CHECKING:
-    from fieldmouse.control.threshold_optimiser import ChosenRule
+    from fieldmouse.control.rule_choice import ChosenRule
+    from fieldmouse.queueing.in_flight.model import WhenFull
     from fieldmouse.queueing.model.model import CostWeights
 
 
 log = logging.getLogger(__name__)
 
-#: Pages after which a number of fetch workers has been tried enough, if its time is over, too.
-MIN_TRIAL_PAGES = 100
-#: A trial ends after this many times its usual length, even with few pages.
-MAX_TRIAL_FACTOR = 6
-#: Decisions may take one part in this many of the time: without compiled code they are rarer.
+#: Decisions may take one part in this many of the time.
 DECISION_COST_FACTOR = 20
+#: Seconds between two counts of the fetches.
+COUNT_EVERY = 2.0
+#: Share of time in which an indexer that is not the limit has nothing to do, and the largest mean level then.
+IDLE, EMPTY = 0.3, 1.0
+#: A rule has failed when it costs this many times the prediction, over at least so many seconds.
+FAILED_FACTOR, FAILED_SECONDS = 1.5, 30.0
+
+
+class ControlRule(NamedTuple):
+    """Number of workers by level, and what they do when the buffer is full."""
+
+    thresholds: Thresholds
+    when_full: WhenFull
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +59,15 @@ class GovernorConfig:
     capacity: int
     modes: tuple[int, ...]  # ascending
     cost: CostWeights
-    every: float = 60.0
-    pages: int = 200
+    ways: tuple[WhenFull, ...] = ("wait", "lose")
+    every: float = 10.0
+    pages: int = 100
     explore: float = 10.0
     memory: float = 1200.0
 
 
 class Governor:
-    """Sets the rule of the fetch pool. `check` is called often and returns at once."""
+    """Sets the rule of the fetch pool. `decide_if_due` is called often and returns at once."""
 
     def __init__(
         self,
@@ -60,64 +75,69 @@ class Governor:
         config: GovernorConfig,
         trace: BufferTrace,
         clock: Clock,
-        apply_rule: Callable[[Thresholds], None],
+        apply_rule: Callable[[Thresholds, WhenFull], None],
         control_log: ControlLog,
     ):
         self._config, self._trace, self._clock = config, trace, clock
         self._apply_rule, self._control_log = apply_rule, control_log
         self._number = control_log.last.number if control_log.last else 0
-        self._untried = list(config.modes)
-        self._trials: list[tuple[float, Thresholds]] = []  # each with its cost
-        self._rates: dict[int, float] = {}  # pages per second by number of fetch workers, when last seen
-        self._rest = 0.0  # seconds until the next decision is worth its time
-        self._warm = False  # the first decision also waits for compilers
-        self._rule = Thresholds(config.modes[-1:])
-        self._before = trace.totals()
+        self._initial = ControlRule(Thresholds((config.modes[-1], 0), (config.capacity // 2,)), config.ways[0])
+        self._rule, self._expected = self._initial, 0.0  # its predicted cost; 0.0 without a prediction
+        self._began = trace.totals()  # of the present rule
+        self._checked = self._began  # when it was last due to decide
         self._open = False  # the last decision has no result yet
-        self._trying = False
+        self._counts: deque[tuple[float, int, float]] = deque()
+        self._history = RuleHistory(config.cost)
+        self._steps_aside = self._has_decided = False
+        self._rest = 0.0  # seconds until the next decision is worth its time
         self._choosing: asyncio.Task[None] | None = None
         self._executor = DaemonExecutor()
 
     def start(self) -> None:
         """Start the crawl. A resumed one continues with its last rule."""
         last = self._control_log.last
-        if last is not None and not last.trial and set(last.robots) <= set(self._config.modes):
-            self._untried.clear()
-            self._rates.update(last.rates)
-            self._adopt_rule(Thresholds(last.robots, last.limits), "as before the crawl was resumed")
+        if last is not None and set(last.robots) <= {0, *self._config.modes} and last.robots[0]:
+            when_full = last.when_full if last.when_full in self._config.ways else self._config.ways[0]
+            rule = ControlRule(Thresholds(last.robots, last.limits), when_full)
+            self._adopt_rule(rule, "as before the crawl was resumed")
         else:
-            self._try_next_count()
+            self._adopt_rule(self._initial, "at first all workers, until the buffer is half full")
 
     def decide_if_due(self) -> None:
-        """Start the next trial or decision if it is time."""
+        """Start the next decision if it is time."""
+        now, totals = self._clock.now(), self._trace.totals()
+        if not self._counts or now >= self._counts[-1][0] + COUNT_EVERY:
+            self._counts.append((now, totals.arrived, totals.fetch_seconds))
+            while self._counts[0][0] < now - self._config.memory:
+                self._counts.popleft()
         if self._choosing is not None:
             return
-        config, so_far = self._config, self._trace.totals().since(self._before)
-        if self._trying:
-            enough = so_far.seconds >= config.explore and so_far.arrived >= MIN_TRIAL_PAGES
-            if enough or so_far.seconds >= MAX_TRIAL_FACTOR * config.explore:
-                self._start_next_trial_or_decision()
-        elif so_far.seconds >= max(config.every, self._rest) and so_far.arrived >= config.pages:
-            self._start_next_trial_or_decision()
-
-    def _start_next_trial_or_decision(self) -> None:
-        if self._untried:
-            self._try_next_count()
+        config, lately = self._config, totals.since(self._checked)
+        wait = max(config.every, self._rest) if self._has_decided else config.explore
+        if lately.seconds < wait or lately.arrived < config.pages:
             return
-        if self._trying:
-            self._close_period()
-            _, best = min(self._trials, key=lambda trial: trial[0])
-            self._adopt_rule(best, "cheapest of those tried, until a rule is found")
-        self._choosing = asyncio.get_running_loop().create_task(self._choose_rule_in_thread())
-        self._choosing.add_done_callback(self._on_choice_done)
+        self._checked = totals
+        self._history.add(self._rule, self._expected, lately)
+        if lately.idle >= IDLE * lately.seconds and lately.page_seconds <= lately.seconds * max(
+            EMPTY, config.capacity / 20
+        ):
+            self._step_aside(lately.idle / lately.seconds)
+            return
+        self._steps_aside = False
+        fallback = self._history.fallback(now)
+        if fallback is not None:
+            self._adopt_rule(fallback, "cheapest so far: the last rule cost more than predicted")
+        elif now >= self._history.trusted_from:
+            self._choosing = asyncio.get_running_loop().create_task(self._choose_rule_in_thread())
+            self._choosing.add_done_callback(self._on_choice_done)
 
-    def _try_next_count(self) -> None:
-        robots = self._untried.pop()
-        self._adopt_rule(
-            Thresholds((robots,)),
-            "to see what 1 robot brings" if robots == 1 else f"to see what {robots} robots bring",
-            trying=True,
-        )
+    def _step_aside(self, idle: float) -> None:
+        """Let all workers run: the indexer could do more than they bring."""
+        if not self._steps_aside or self._rule != self._initial:
+            self._steps_aside = True
+            self._adopt_rule(
+                self._initial, f"the indexer is not the limit: it had nothing to do for {idle:.0%} of the time"
+            )
 
     async def _choose_rule_in_thread(self) -> None:
         """Find a rule outside the event loop, and apply it."""
@@ -125,49 +145,45 @@ class Governor:
         loop, rows = asyncio.get_running_loop(), self._trace.rows()
         try:
             chosen = await loop.run_in_executor(
-                self._executor, _choose, config, rows, began - config.memory, dict(self._rates)
+                self._executor, _choose, config, rows, list(self._counts), began - config.memory
             )
         except FieldmouseError as trouble:
-            self._adopt_rule(self._rule, f"kept: {trouble}", took=self._clock.now() - began)
+            if not self._has_decided:
+                self._adopt_rule(self._rule, f"kept: {trouble}", took=self._clock.now() - began)
             return
         finally:
             # A failed decision has taken time, too.
-            self._rest = DECISION_COST_FACTOR * (self._clock.now() - began) if self._warm else 0.0
-            self._warm = True
-        self._rates.update(chosen.rates)
+            self._rest = DECISION_COST_FACTOR * (self._clock.now() - began)
+            self._has_decided = True
         why = f"cheapest for what {chosen.arrivals} pages in {chosen.seconds:.0f} s showed"
-        self._adopt_rule(chosen.rule, why, chosen, self._clock.now() - began)
+        rule = ControlRule(chosen.rule, chosen.when_full)
+        if rule != self._rule or not 0.95 < chosen.cost / (self._expected or 1e-9) < 1.05:
+            self._adopt_rule(rule, why, chosen, self._clock.now() - began)
 
     def _on_choice_done(self, task: asyncio.Task[None]) -> None:
         self._choosing = None
         if not task.cancelled() and (mistake := task.exception()) is not None:
             # A crawl is worth more than its best rule: continue with the current one.
             log.error("control of the concurrency failed; the rule stays", exc_info=mistake)
-            self._before = self._trace.totals()
 
-    def _adopt_rule(
-        self, rule: Thresholds, why: str, chosen: ChosenRule | None = None, took: float = 0.0, *, trying: bool = False
-    ) -> None:
-        now = self._clock.now()
+    def _adopt_rule(self, rule: ControlRule, why: str, chosen: ChosenRule | None = None, took: float = 0.0) -> None:
         self._close_period()
-        self._rule, self._trying = rule, trying
-        self._apply_rule(rule)
-        self._before = self._trace.totals()
+        self._rule, self._expected = rule, chosen.cost if chosen else 0.0
+        self._apply_rule(*rule)
+        self._began = self._trace.totals()
         self._number += 1
         self._open = True
         self._control_log.append(
             Decision(
                 number=self._number,
-                at=now,
-                robots=rule.robots,
-                limits=rule.limits,
+                at=self._clock.now(),
+                robots=rule.thresholds.robots,
+                limits=rule.thresholds.limits,
+                when_full=rule.when_full,
                 why=why,
-                trial=trying,
                 seconds=took,
                 predicted=chosen.predicted if chosen else None,
                 cost=chosen.cost if chosen else None,
-                says=chosen.says if chosen else (),
-                rates=dict(self._rates),
             )
         )
 
@@ -176,20 +192,16 @@ class Governor:
         if not self._open:
             return
         self._open = False
-        so_far = self._trace.totals().since(self._before)
-        fare = BufferMetrics.measured(so_far)
-        if self._trying:
-            self._trials.append((fare.cost(self._config.cost), self._rule))
-            if so_far.arrived >= MIN_TRIAL_PAGES:
-                self._rates[self._rule.robots[0]] = so_far.arrived / so_far.seconds
+        so_far = self._trace.totals().since(self._began)
+        measured = BufferMetrics.measured(so_far)
         self._control_log.append(
             DecisionEffect(
                 number=self._number,
                 until=self._clock.now(),
                 seconds=so_far.seconds,
                 arrived=so_far.arrived,
-                measured=fare,
-                cost=fare.cost(self._config.cost),
+                measured=measured,
+                cost=measured.cost(self._config.cost),
             )
         )
 
@@ -203,11 +215,64 @@ class Governor:
         self._control_log.close()
 
 
-def _choose(config: GovernorConfig, rows: Rows, since: float, rates: dict[int, float]) -> ChosenRule:
-    # Imported only when needed, and in the thread: the solvers load a compiler.
-    from fieldmouse.control.threshold_optimiser import choose_rule
+class RuleHistory:
+    """Measured and predicted costs of the rules, and the rule to fall back to when a prediction fails.
 
-    return choose_rule(rows, since, capacity=config.capacity, modes=config.modes, weights=config.cost, remembered=rates)
+    A rule fails when it cost `FAILED_FACTOR` times its prediction over `FAILED_SECONDS`. After the k-th failure the
+    cheapest rule measured so far holds for 2^k times as long before predictions are trusted again. So with t
+    seconds since the last change of the web or the indexer, rules that cost more than they should hold for at
+    most about FAILED_SECONDS * log2(t / FAILED_SECONDS) seconds.
+    """
+
+    def __init__(self, weights: CostWeights):
+        self._weights = weights
+        self._measured: dict[ControlRule, BufferTotals] = {}
+        self._lately: deque[tuple[float, BufferTotals]] = deque()  # predicted cost and totals
+        self._failures = 0
+        self.trusted_from = 0.0  # no prediction is used before this time
+
+    def add(self, rule: ControlRule, expected: float, totals: BufferTotals) -> None:
+        """Add what a rule brought. A new prediction far from the last one means that the system has changed."""
+        known = self._measured.get(rule)
+        self._measured[rule] = known.plus(totals) if known else totals
+        if self._lately and not 0.8 < expected / self._lately[-1][0] < 1.25:
+            self._lately.clear()
+            if expected:
+                self._measured = {rule: totals}
+                self._failures = 0
+        if expected:
+            self._lately.append((expected, totals))
+            while sum(part.seconds for _, part in self._lately) - self._lately[0][1].seconds >= FAILED_SECONDS:
+                self._lately.popleft()
+
+    def fallback(self, now: float) -> ControlRule | None:
+        """The cheapest rule so far if the predictions of late have failed and it cost less; else None."""
+        seconds = sum(part.seconds for _, part in self._lately)
+        if seconds < FAILED_SECONDS:
+            return None
+        expected = sum(cost * part.seconds for cost, part in self._lately) / seconds
+        measured = self._cost(BufferTotals.sum(part for _, part in self._lately))
+        known = {rule: totals for rule, totals in self._measured.items() if totals.seconds >= FAILED_SECONDS}
+        if measured < FAILED_FACTOR * expected or not known:
+            return None
+        best = min(known, key=lambda rule: self._cost(known[rule]))
+        self._lately.clear()
+        if self._cost(known[best]) > 0.9 * measured:
+            return None
+        self._failures += 1
+        self.trusted_from = now + FAILED_SECONDS * 2.0**self._failures
+        return best
+
+    def _cost(self, totals: BufferTotals) -> float:
+        return BufferMetrics.measured(totals).cost(self._weights)
+
+
+def _choose(config: GovernorConfig, rows: Rows, counts: list[tuple[float, int, float]], since: float) -> ChosenRule:
+    # Imported only when needed, and in the thread: few crawls are limited by their indexer.
+    from fieldmouse.control.rule_choice import FetchCount, choose_rule, observe
+
+    seen = observe(rows, [FetchCount(*count) for count in counts], since)
+    return choose_rule(seen, capacity=config.capacity, modes=config.modes, weights=config.cost, ways=config.ways)
 
 
 def initial_rule(settings: Settings) -> Thresholds:
@@ -219,7 +284,7 @@ def initial_rule(settings: Settings) -> Thresholds:
 
 
 def cost_weights(settings: Settings) -> CostWeights:
-    # Imported only when needed: the solvers load a compiler.
+    # Imported only when needed.
     from fieldmouse.queueing.model.model import CostWeights
 
     asked = settings.cost
@@ -229,16 +294,21 @@ def cost_weights(settings: Settings) -> CostWeights:
 
 
 def build_governor(
-    home: CrawlDir, settings: Settings, clock: Clock, trace: BufferTrace, apply_rule: Callable[[Thresholds], None]
+    home: CrawlDir,
+    settings: Settings,
+    clock: Clock,
+    trace: BufferTrace,
+    apply_rule: Callable[[Thresholds, WhenFull], None],
 ) -> Governor | None:
     """The governor that changes the rule during the crawl; None if the rule is fixed."""
-    control = settings.control
+    control, when_full = settings.control, settings.buffer.when_full
     if control.mode != "auto":
         return None
     config = GovernorConfig(
         capacity=settings.buffer.pages,
         modes=control.concurrency_choices(settings.fetch.concurrency),
         cost=cost_weights(settings),
+        ways=("wait", "lose") if when_full == "auto" else ("wait",) if when_full == "wait" else ("lose",),
         every=control.every,
         pages=control.pages,
         explore=control.explore,

@@ -82,14 +82,16 @@ from fieldmouse.workers.supervisor import MAX_OUTSTANDING_PAGES, WorkerConnectio
 
 if TYPE_CHECKING:
     from fieldmouse.crawler.cluster_agent import ClusterStage, JoinRequest
+    from fieldmouse.policy.concurrency_thresholds import Thresholds
+    from fieldmouse.queueing.in_flight.model import WhenFull
     from fieldmouse.workers.inline_worker import InlineWorker
 
 
 def when_full_policy(settings: Settings) -> FullBufferPolicy:
-    """Under a rule on the level, a page without room is dropped as in the model; else it waits."""
+    """Under a given rule on the level, a page without room is dropped as in the model; else it waits."""
     asked = settings.buffer.when_full
     if asked == "auto":
-        return FullBufferPolicy.DROP if settings.control.drops_when_full else FullBufferPolicy.WAIT
+        return FullBufferPolicy.DROP if settings.control.mode == "thresholds" else FullBufferPolicy.WAIT
     return FullBufferPolicy(asked)
 
 
@@ -415,7 +417,7 @@ def build_crawl(
             size=settings.buffer.bytes,
             when_full=when_full,
             meter=meter,
-            serving_counts=when_full is FullBufferPolicy.DROP,
+            serving_counts=when_full is FullBufferPolicy.DROP or settings.control.mode == "auto",
         )
         open_indexer = partial(
             WorkerPool,
@@ -476,7 +478,12 @@ def build_crawl(
             on_change=trace.record_level,
             run=visits.run_visit if network is None else network.wrap_visits(visits.run_visit, leased),
         )
-        governor = build_governor(home, settings, clock, trace, fleet.set_rule)
+
+        def apply_rule(rule: Thresholds, way: WhenFull) -> None:
+            buffer.when_full = FullBufferPolicy(way)
+            fleet.set_rule(rule)
+
+        governor = build_governor(home, settings, clock, trace, apply_rule)
         if governor is not None:
             opened.close_later(governor)
         load = None

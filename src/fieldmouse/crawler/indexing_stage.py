@@ -112,14 +112,16 @@ class IndexingStage:
         self._drop_expired()
         lane = self.indexer.shard_of(host_of(outcome.link.url))
         patient = not number or self._was_dropped_too_often(outcome.link)
+        fetched_at = self.clock.now()
         stored = await self.buffer.put(
             lane,
             (number, outcome),
             (len(outcome.response.body) if outcome.response is not None else 0) + 1024,
-            expires_at=math.inf if patient else self.obsolescence.expires_at(self.clock.now()),
+            expires_at=math.inf if patient else self.obsolescence.expires_at(fetched_at),
             patient=patient,
         )
-        self.trace.page_arrived(number, self.clock.now(), dropped=not stored)
+        now = self.clock.now()
+        self.trace.page_arrived(number, now, dropped=not stored, waited=now - fetched_at)
         # No page expires before this: a page that finds its shard idle is served, however short its lifetime.
         self._send_to_shards()
         return stored

@@ -8,6 +8,7 @@ from textwrap import wrap
 import click
 
 from fieldmouse.cli import console, options, output_file
+from fieldmouse.errors import UsageError
 from fieldmouse_lab import catalogue, grid
 from fieldmouse_lab import findings as book
 from fieldmouse_lab.catalogue import Row, Verdict
@@ -28,8 +29,11 @@ Examples:
 @bench.jobs_option
 @bench.plots_option
 @bench.file_option("--keep", "Save all findings for `fieldmouse lab report --from FILE`.")
+@click.option("--seed", type=int, metavar="N", help="First seed of the live experiments.")
 @options.json_option
-def command(names: tuple[str, ...], jobs: int, plots: Path | None, keep: Path | None, as_json: bool) -> int:
+def command(
+    names: tuple[str, ...], jobs: int, plots: Path | None, keep: Path | None, seed: int | None, as_json: bool
+) -> int:
     """Run experiments by NAME: an id, a group, or `all`.
 
     Each number is shown as printed, as computed by us, and with a verdict: same,
@@ -41,6 +45,13 @@ def command(names: tuple[str, ...], jobs: int, plots: Path | None, keep: Path | 
     """
     bench.check_outputs(files=(keep, plots and plots / "figure.svg"), draws=plots is not None)
     chosen = catalogue.select_experiments(*names)
+    if seed is not None:
+        if not any(one.seeded for one in chosen):
+            raise UsageError(
+                f"`--seed` has no effect on {', '.join(f'`{name}`' for name in names)}",
+                "the seeds of `live-thresholds` and `live-frontier` can be chosen",
+            )
+        chosen = [one.with_first_seed(seed) for one in chosen]
     found = bench.run_experiments(chosen, jobs=jobs, show=None if as_json else _show)
     if keep is not None:
         output_file.write_output(keep, book.encode_findings(found), parents=True)

@@ -1,19 +1,14 @@
-"""Choice of the next concurrency rule: the recent page trace is fitted, and the cheapest rule computed."""
+"""Conversion of the page trace of a crawl to the trace that a queueing model is fitted to."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
-from fieldmouse.control.buffer_trace import BufferEvent, BufferMetrics, Rows
-from fieldmouse.policy.concurrency_thresholds import Thresholds
-from fieldmouse.queueing.fit.fit import fit
+from fieldmouse.control.buffer_trace import BufferEvent, Rows
 from fieldmouse.queueing.fit.trace import Trace
-from fieldmouse.queueing.model.model import CostWeights
 from fieldmouse.queueing.model.validation import FloatArray, IntArray
-from fieldmouse.queueing.optimise.best_thresholds import optimise
 
 _TOGETHER = 1e-6  # precision of epoch seconds
 _NO_MODE = 0
@@ -120,48 +115,3 @@ def service_times(arrived: FloatArray, left: FloatArray) -> FloatArray:
     there = np.minimum.accumulate(arrived[::-1])[::-1][first]
     spent = ends[1:] - np.maximum(ends[:-1], there[1:])
     return np.repeat(spent / together[1:], together[1:])
-
-
-#: Phases of a service time: more fit better, take several times as long, and hardly change the rule.
-PHASES = 3
-
-
-@dataclass(frozen=True, slots=True)
-class ChosenRule:
-    rule: Thresholds
-    predicted: BufferMetrics
-    cost: float
-    arrivals: int  # pages in the fitted trace
-    seconds: float  # duration of the fitted trace
-    says: tuple[str, ...]  # caveats to read before trusting the fit
-    rates: dict[int, float]  # pages per second, by number of active fetch workers
-
-
-def choose_rule(
-    rows: Rows,
-    since: float,
-    *,
-    capacity: int,
-    modes: Sequence[int],
-    weights: CostWeights,
-    remembered: Mapping[int, float] | None = None,
-) -> ChosenRule:
-    """The cheapest rule for the rows after `since`; raises the errors of `fit` if there are too few.
-
-    `remembered` are rates of earlier choices, for numbers of fetch workers not seen since.
-
-    Lifetimes are always fitted as exponential: others cannot be
-    solved for more than a few pages.
-    """
-    trace = trace_from_rows(rows, since)
-    fitted = fit(trace, capacity, modes=modes, lifetime="exponential", phases=PHASES, remembered=remembered)
-    best = optimise(fitted.model, weights)
-    return ChosenRule(
-        Thresholds(best.robots, best.limits),
-        BufferMetrics.predicted(best.measures),
-        best.J,
-        len(trace.arrived),
-        trace.span,
-        tuple(fitted.report.warnings()),
-        fitted.rates,
-    )
