@@ -14,9 +14,8 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from fieldmouse.queueing.model.model import ADMISSIONS, Measures, Model, WorkerCountRule
+from fieldmouse.queueing.model.model import ADMISSIONS, Measures, Model, WorkerCountRule, WorkersByLevel
 from fieldmouse.queueing.model.phase_type import PhaseType
-from fieldmouse.queueing.optimise.evaluate_all_rules import WorkersByLevel
 from queueing.models import phase_types, rates, streams
 
 State = tuple[int, int, int, tuple[int, ...]]

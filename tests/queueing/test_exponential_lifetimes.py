@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from fieldmouse.policy.concurrency_thresholds import Thresholds
 from fieldmouse.queueing.model import model as chain
 from fieldmouse.queueing.model.arrivals import BatchArrivals
-from fieldmouse.queueing.model.model import Model
+from fieldmouse.queueing.model.model import Model, WorkersByLevel
 from fieldmouse.queueing.model.phase_type import PhaseType
-from fieldmouse.queueing.optimise.evaluate_all_rules import WorkersByLevel
 from fieldmouse.queueing.solve import exponential_lifetimes, stationary
 from fieldmouse.queueing.solve.solve import solve
 from queueing.systems import exponentials, systems

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fieldmouse.cli.main import run_command
 from fieldmouse.policy.concurrency_thresholds import Thresholds
 from fieldmouse.queueing.in_flight import model as in_flight
 from fieldmouse.queueing.in_flight.model import InFlightModel, WhenFull, solve_in_flight
@@ -134,3 +136,31 @@ def test_waiting_is_never_dearer_than_dropping(service: PhaseType) -> None:
 def test_a_rule_without_workers_at_an_empty_buffer_is_refused() -> None:
     with pytest.raises(ModelError, match="no page would ever come"):
         solve_in_flight(InFlightModel(5, 2, 1.0, EVEN), Thresholds((0,)))
+
+
+def test_the_command_line_finds_the_rule_of_a_file(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["model", "optimise", "examples/thresholds.json", "--in-flight"]
+    assert run_command([*words, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["when_full"] == "wait"
+    assert told["P_loss"] + told["P_obs"] + told["P_success"] == pytest.approx(1.0)
+    assert told["P_loss"] == 0.0
+    assert run_command(words) == 0
+    assert "the best rule: " in capsys.readouterr().err
+    assert run_command([*words, "--least", "P_star"]) == 2
+    assert "leave out `--least`" in capsys.readouterr().err
+
+
+def test_lifetimes_with_phases_are_refused() -> None:
+    paper = Model(5, {2: BatchArrivals.poisson(10.0)}, EVEN, PhaseType.erlang(2, 1.0))
+    with pytest.raises(ModelError, match="exponential"):
+        in_flight.in_flight_model(paper)
+
+
+@pytest.mark.parametrize("rate", [1e-3, 10.0, 5000.0])
+def test_a_large_system_is_solved_however_fast_pages_come(rate: float) -> None:
+    found = solve_in_flight(InFlightModel(256, 128, rate, UNEVEN), Thresholds((128, 2), (200,)))
+    assert found.rate * found.success * UNEVEN.mean == pytest.approx(1 - found.star)
+    assert found.levels.sum() == pytest.approx(1.0)
+    # 128 workers bring 0.128 pages per second at most, or more than ten, which is what the indexer serves.
+    assert found.rate == pytest.approx(min(128 * rate, 1 / UNEVEN.mean), rel=0.01)

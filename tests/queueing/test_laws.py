@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 
 from fieldmouse.policy.concurrency_thresholds import Thresholds
 from fieldmouse.queueing.model.arrivals import BatchArrivals
-from fieldmouse.queueing.model.model import ADMISSIONS, Admission, Model
+from fieldmouse.queueing.model.model import ADMISSIONS, Admission, Model, WorkersByLevel
 from fieldmouse.queueing.model.phase_type import PhaseType
 from fieldmouse.queueing.model.validation import ModelError
-from fieldmouse.queueing.optimise.evaluate_all_rules import WorkersByLevel
 from fieldmouse.queueing.simulate import simulate
 from fieldmouse.queueing.solve.solve import solve
 from queueing.models import phase_types, streams

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from fieldmouse.jit import HAS_NUMBA
 from fieldmouse.policy.concurrency_thresholds import Thresholds
 from fieldmouse.queueing.model.arrivals import BatchArrivals
-from fieldmouse.queueing.model.model import CostWeights, Model, cost_of
+from fieldmouse.queueing.model.model import CostWeights, Model, WorkersByLevel, cost_of
 from fieldmouse.queueing.model.phase_type import PhaseType
 from fieldmouse.queueing.model.validation import ModelError
 from fieldmouse.queueing.optimise import evaluate_all_rules
@@ -22,7 +22,7 @@ from fieldmouse.queueing.optimise.best_thresholds import (
     optimise,
     pareto_front,
 )
-from fieldmouse.queueing.optimise.evaluate_all_rules import WorkersByLevel, count_rules, measure_all_rules
+from fieldmouse.queueing.optimise.evaluate_all_rules import count_rules, measure_all_rules
 from fieldmouse.queueing.optimise.policy_iteration import optimal_state_policy
 from fieldmouse.queueing.solve import exponential_lifetimes, phase_type_lifetimes, waiting_page
 from fieldmouse.queueing.solve.solve import solve

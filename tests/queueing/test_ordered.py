@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from fieldmouse.policy.concurrency_thresholds import Thresholds
 from fieldmouse.queueing.model.arrivals import BatchArrivals
-from fieldmouse.queueing.model.model import Model, build_chain, count_states
+from fieldmouse.queueing.model.model import Model, WorkersByLevel, build_chain, count_states
 from fieldmouse.queueing.model.phase_type import PhaseType
-from fieldmouse.queueing.optimise.evaluate_all_rules import WorkersByLevel
 from fieldmouse.queueing.solve import phase_type_lifetimes
 from fieldmouse.queueing.solve import phase_type_lifetimes as coordinates
 from fieldmouse.queueing.solve.phase_type_lifetimes import LifetimePhaseChain, ModelTooLarge

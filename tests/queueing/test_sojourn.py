@@ -9,9 +9,8 @@ from scipy import linalg, stats
 
 from fieldmouse.policy.concurrency_thresholds import Thresholds
 from fieldmouse.queueing.model.arrivals import BatchArrivals
-from fieldmouse.queueing.model.model import Model, build_chain
+from fieldmouse.queueing.model.model import Model, WorkersByLevel, build_chain
 from fieldmouse.queueing.model.phase_type import PhaseType
-from fieldmouse.queueing.optimise.evaluate_all_rules import WorkersByLevel
 from fieldmouse.queueing.simulate import simulate
 from fieldmouse.queueing.solve import waiting_page
 from fieldmouse.queueing.solve.phase_type_lifetimes import LifetimePhaseChain

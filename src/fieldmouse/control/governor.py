@@ -28,7 +28,7 @@ from fieldmouse.policy.concurrency_thresholds import Thresholds
 from fieldmouse.storage.directory import CrawlDir
 
 if TYPE_CHECKING:
-    from fieldmouse.control.rule_choice import ChosenRule
+    from fieldmouse.control.rule_choice import ChosenRule, Observations
     from fieldmouse.queueing.in_flight.model import WhenFull
     from fieldmouse.queueing.model.model import CostWeights
 
@@ -64,6 +64,7 @@ class GovernorConfig:
     pages: int = 100
     explore: float = 10.0
     memory: float = 1200.0
+    reserve: int = 0  # pages with which the indexer is busy all the time
 
 
 class Governor:
@@ -90,6 +91,7 @@ class Governor:
         self._history = RuleHistory(config.cost)
         self._steps_aside = self._has_decided = False
         self._rest = 0.0  # seconds until the next decision is worth its time
+        self._seen: Observations | None = None  # what the present rule was chosen for
         self._choosing: asyncio.Task[None] | None = None
         self._executor = DaemonExecutor()
 
@@ -145,7 +147,7 @@ class Governor:
         loop, rows = asyncio.get_running_loop(), self._trace.rows()
         try:
             chosen = await loop.run_in_executor(
-                self._executor, _choose, config, rows, list(self._counts), began - config.memory
+                self._executor, _choose, config, rows, list(self._counts), began - config.memory, self._seen
             )
         except FieldmouseError as trouble:
             if not self._has_decided:
@@ -155,7 +157,10 @@ class Governor:
             # A failed decision has taken time, too.
             self._rest = DECISION_COST_FACTOR * (self._clock.now() - began)
             self._has_decided = True
-        why = f"cheapest for what {chosen.arrivals} pages in {chosen.seconds:.0f} s showed"
+        if chosen is None:
+            return
+        self._seen = chosen.seen
+        why = f"cheapest for what {chosen.seen.arrivals} pages in {chosen.seen.seconds:.0f} s showed"
         rule = ControlRule(chosen.rule, chosen.when_full)
         if rule != self._rule or not 0.95 < chosen.cost / (self._expected or 1e-9) < 1.05:
             self._adopt_rule(rule, why, chosen, self._clock.now() - began)
@@ -169,6 +174,7 @@ class Governor:
     def _adopt_rule(self, rule: ControlRule, why: str, chosen: ChosenRule | None = None, took: float = 0.0) -> None:
         self._close_period()
         self._rule, self._expected = rule, chosen.cost if chosen else 0.0
+        self._seen = chosen.seen if chosen else None
         self._apply_rule(*rule)
         self._began = self._trace.totals()
         self._number += 1
@@ -267,12 +273,28 @@ class RuleHistory:
         return BufferMetrics.measured(totals).cost(self._weights)
 
 
-def _choose(config: GovernorConfig, rows: Rows, counts: list[tuple[float, int, float]], since: float) -> ChosenRule:
+def _choose(
+    config: GovernorConfig,
+    rows: Rows,
+    counts: list[tuple[float, int, float]],
+    since: float,
+    before: Observations | None,
+) -> ChosenRule | None:
+    """The best rule; None if nothing has changed since the last choice."""
     # Imported only when needed, and in the thread: few crawls are limited by their indexer.
     from fieldmouse.control.rule_choice import FetchCount, choose_rule, observe
 
     seen = observe(rows, [FetchCount(*count) for count in counts], since)
-    return choose_rule(seen, capacity=config.capacity, modes=config.modes, weights=config.cost, ways=config.ways)
+    if before is not None and seen.is_near(before):
+        return None
+    return choose_rule(
+        seen,
+        capacity=config.capacity,
+        modes=config.modes,
+        weights=config.cost,
+        ways=config.ways,
+        reserve=config.reserve,
+    )
 
 
 def initial_rule(settings: Settings) -> Thresholds:
@@ -299,8 +321,12 @@ def build_governor(
     clock: Clock,
     trace: BufferTrace,
     apply_rule: Callable[[Thresholds, WhenFull], None],
+    reserve: int = 0,
 ) -> Governor | None:
-    """The governor that changes the rule during the crawl; None if the rule is fixed."""
+    """The governor that changes the rule during the crawl; None if the rule is fixed.
+
+    `reserve` is the number of pages with which the indexer is busy all the time.
+    """
     control, when_full = settings.control, settings.buffer.when_full
     if control.mode != "auto":
         return None
@@ -313,6 +339,7 @@ def build_governor(
         pages=control.pages,
         explore=control.explore,
         memory=control.memory,
+        reserve=min(reserve, settings.buffer.pages // 4),
     )
     return Governor(
         config=config, trace=trace, clock=clock, apply_rule=apply_rule, control_log=ControlLog(home / "control.log")

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from fieldmouse.control.buffer_trace import BufferEvent, BufferMetrics, Rows
@@ -29,6 +30,8 @@ from fieldmouse.queueing.model.validation import FloatArray
 PHASES = 3
 #: Service times in the first span that is compared with older ones.
 FEWEST_SERVICES = 60
+#: Service times that are fitted at most: more take longer, and change little.
+MOST_SERVICES = 2000
 #: Difference of two spans, in standard errors, from which the older one is no longer used.
 CHANGED = 3.5
 
@@ -42,16 +45,6 @@ class FetchCount(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class ChosenRule:
-    rule: Thresholds
-    when_full: WhenFull
-    predicted: BufferMetrics
-    cost: float
-    arrivals: int  # pages in the newest span that agrees
-    seconds: float  # duration of that span
-
-
-@dataclass(frozen=True, eq=False)
 class Observations:
     """Estimates from the newest measurements that agree with each other."""
 
@@ -60,6 +53,25 @@ class Observations:
     obsolescence: float
     arrivals: int
     seconds: float
+
+    def is_near(self, other: Observations) -> bool:
+        """Whether these differ so little that the best rule for them costs about the same."""
+        pairs = (
+            (self.fetch_rate, other.fetch_rate, 0.05),
+            (self.service.mean, other.service.mean, 0.05),
+            (self.service.scv, other.service.scv, 0.2),
+            (self.obsolescence, other.obsolescence, 0.1),
+        )
+        return all(abs(ours - theirs) <= share * theirs for ours, theirs, share in pairs)
+
+
+@dataclass(frozen=True, eq=False)
+class ChosenRule:
+    seen: Observations
+    rule: Thresholds
+    when_full: WhenFull
+    predicted: BufferMetrics
+    cost: float
 
 
 def observe(rows: Rows, counts: Sequence[FetchCount], since: float) -> Observations:
@@ -70,7 +82,7 @@ def observe(rows: Rows, counts: Sequence[FetchCount], since: float) -> Observati
     first, last = _span_of_fetches([count for count in counts if count.at >= since])
     if last.seconds <= first.seconds or last.arrived <= first.arrived or len(served) < 2:
         raise FitError("too few pages have come", "let the crawl run longer")
-    services = newest_steady(service_times(served["at"], served["at"] + served["stay"]))
+    services = newest_steady(service_times(served["at"], served["at"] + served["stay"]))[-MOST_SERVICES:]
     aged = pages[np.isin(pages["fate"], (BufferEvent.SERVED, BufferEvent.OBSOLETE))]
     waited, expired = float(aged["wait"].sum()), int((aged["fate"] == BufferEvent.OBSOLETE).sum())
     return Observations(
@@ -120,10 +132,24 @@ def _rate(first: FetchCount, last: FetchCount) -> tuple[float, float] | None:
 
 
 def choose_rule(
-    seen: Observations, *, capacity: int, modes: Sequence[int], weights: CostWeights, ways: Sequence[WhenFull]
+    seen: Observations,
+    *,
+    capacity: int,
+    modes: Sequence[int],
+    weights: CostWeights,
+    ways: Sequence[WhenFull],
+    reserve: int = 0,
 ) -> ChosenRule:
-    """The rule with the least cost for what was observed. `modes` are the numbers of workers to choose from."""
-    model = InFlightModel(capacity, max(modes), seen.fetch_rate, seen.service, seen.obsolescence)
+    """The rule with the least cost for what was observed. `modes` are the numbers of workers to choose from.
+
+    `reserve` is the number of pages with which the indexer is busy all the time; all limits are above it. In the
+    model one page is enough, but worker processes need several each.
+    """
+    model = InFlightModel(capacity - reserve, max(modes), seen.fetch_rate, seen.service, seen.obsolescence)
     best = RuleSearch(model, weights, modes).best(ways)
-    predicted = BufferMetrics.predicted(best.measures)
-    return ChosenRule(best.rule, best.when_full, predicted, best.cost, seen.arrivals, seen.seconds)
+    predicted, delay = BufferMetrics.predicted(best.measures), reserve * seen.service.mean
+    predicted = msgspec.structs.replace(
+        predicted, response=predicted.response + delay, level=predicted.level + reserve * (1.0 - predicted.starvation)
+    )
+    rule = Thresholds(best.robots, tuple([limit + reserve for limit in best.limits]))
+    return ChosenRule(seen, rule, best.when_full, predicted, predicted.cost(weights))

@@ -87,6 +87,10 @@ if TYPE_CHECKING:
     from fieldmouse.workers.inline_worker import InlineWorker
 
 
+#: Pages that keep a worker process busy while results and new pages are on their way.
+PAGES_AT_WORK = 16
+
+
 def when_full_policy(settings: Settings) -> FullBufferPolicy:
     """Under a given rule on the level, a page without room is dropped as in the model; else it waits."""
     asked = settings.buffer.when_full
@@ -480,10 +484,11 @@ def build_crawl(
         )
 
         def apply_rule(rule: Thresholds, way: WhenFull) -> None:
-            buffer.when_full = FullBufferPolicy(way)
+            buffer.set_policy(FullBufferPolicy(way))
             fleet.set_rule(rule)
 
-        governor = build_governor(home, settings, clock, trace, apply_rule)
+        reserve = PAGES_AT_WORK * shards if lane is None else 0
+        governor = build_governor(home, settings, clock, trace, apply_rule, reserve)
         if governor is not None:
             opened.close_later(governor)
         load = None

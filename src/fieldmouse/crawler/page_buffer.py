@@ -76,6 +76,10 @@ class PageBuffer(Generic[T]):
         level = self._meter.level if self._serving_counts else self.waiting
         return level > 0 and (level >= self.max_pages or (self.waiting > 0 and self.byte_size >= self._size))
 
+    def set_policy(self, when_full: FullBufferPolicy) -> None:
+        """Set what happens to pages that find the buffer full from now on; pages that wait already go on waiting."""
+        self.when_full = when_full
+
     async def put(self, lane: int, item: T, size: int, *, expires_at: float = math.inf, patient: bool = False) -> bool:
         """Add a page; False means that the buffer was full and the caller keeps the page.
 

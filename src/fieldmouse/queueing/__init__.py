@@ -12,8 +12,9 @@ fitted to the trace of a crawl (`fit`). Under a rule the model becomes a Markov 
 shares nothing with the solvers but the model. Both give the same measures, and `optimise`
 finds the rule with the least cost.
 
-Each folder imports only those before it: `model`, `simulate`, `solve`, `optimise`; `fit` needs
-only `model`. Everything here is pure and needs only numpy; kernels are compiled if numba is available.
+Each folder imports only those before it: `model`, `simulate`, `solve`, `optimise`; `fit` and `in_flight` need
+only `model`. `in_flight` extends the model by fetches in flight and by workers that wait; live crawls use it.
+Everything here is pure and needs only numpy; kernels are compiled if numba is available.
 """
 
 from __future__ import annotations

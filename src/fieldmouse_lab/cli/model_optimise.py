@@ -44,6 +44,9 @@ Examples:
 @options.modes_option("Consider only these numbers of fetch workers.")
 @choice_option("--least", list(SYMBOLS), "Minimise this measure instead of the cost.")
 @click.option("--at-most", metavar="MEASURE=X", multiple=True, help="With --least: upper bound of a measure.")
+@click.option(
+    "--in-flight", is_flag=True, help="Count fetches in flight, as --control auto does; also choose to wait or to drop."
+)
 @events_option(SEARCH_EVENTS, "Number of events of each simulation.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the simulations.")
 @options.json_option
@@ -52,6 +55,7 @@ def command(
     modes: tuple[int, ...] | None,
     least: str | None,
     at_most: tuple[str, ...],
+    in_flight: bool,
     events: int,
     seed: int,
     as_json: bool,
@@ -62,6 +66,9 @@ def command(
     is printed. For a model with the method "simulate", local search by simulations is
     used instead. With --least one measure is minimised instead of the cost, within the
     bounds of --at-most, and the price of each bound is printed.
+
+    With --in-flight, workers are not started and stopped at once: each first fetches a
+    page, and delivers the one it is fetching. Their number is the largest mode.
     """
     from fieldmouse.policy.concurrency_thresholds import Thresholds
     from fieldmouse_lab.cli import model_files
@@ -70,6 +77,8 @@ def command(
     chosen = list(modes) if modes is not None else None
     if at_most and least is None:
         raise UsageError("`--at-most` is a bound for `--least`, which is not given", "add `--least P_star`, say")
+    if in_flight and least is not None:
+        raise UsageError("`--in-flight` minimises the cost, not one measure", "leave out `--least`")
     if least is not None:
         return _within_bounds(asked, least, _bounds(at_most), chosen, as_json)
     if not any((asked.cost.loss, asked.cost.obs, asked.cost.sojourn, asked.cost.robots, asked.cost.star)):
@@ -77,6 +86,9 @@ def command(
             "the model has no `cost`, so that every rule is as good as any other",
             'add `"cost": {"loss": 5, "obs": 10, "sojourn": 2, "robots": 20, "star": 300}`, say',
         )
+
+    if in_flight:
+        return _in_flight(asked, chosen, as_json)
 
     def answer(model: Model, cost: CostWeights, length: int) -> Optimum:
         from fieldmouse.queueing.optimise.best_thresholds import optimise, optimise_by_simulation
@@ -102,6 +114,26 @@ def command(
     print_table([("J", "best rule of each subset of modes"), *table])
     tried = "" if best.exhaustive else ", too few to be sure"
     console.message(f"{best.rules:,} rules in {seconds:.2g} s{tried}; the best: {model_files.describe_rule(rule)}")
+    return 0
+
+
+def _in_flight(asked: ModelFileContent, modes: list[int] | None, as_json: bool) -> int:
+    from fieldmouse.policy.concurrency_thresholds import Thresholds
+    from fieldmouse.queueing.in_flight.model import in_flight_model
+    from fieldmouse.queueing.in_flight.search import RuleSearch
+    from fieldmouse_lab.cli import model_files
+
+    began = time.perf_counter()
+    best = RuleSearch(in_flight_model(asked.model), asked.cost, modes or asked.model.modes).best()
+    seconds = time.perf_counter() - began
+    if as_json:
+        told = model_files.measures_row(best.measures, asked.cost)
+        told |= {"robots": best.robots, "limits": best.limits, "when_full": best.when_full}
+        console.print_json({**told, "seconds": seconds})
+        return 0
+    rule = Thresholds(best.robots, best.limits)
+    model_files.print_measures(asked.model, rule, best.measures, asked.cost)
+    console.message(f"the best rule: {model_files.describe_rule(rule)}; when the buffer is full, {best.when_full}")
     return 0
 
 

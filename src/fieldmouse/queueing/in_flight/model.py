@@ -21,7 +21,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from fieldmouse.queueing.model.model import Measures, WorkerCountRule
+from fieldmouse.queueing.model.model import Measures, Model, WorkerCountRule
 from fieldmouse.queueing.model.phase_type import PhaseType
 from fieldmouse.queueing.model.validation import FloatArray, IntArray, ModelError
 
@@ -30,6 +30,7 @@ WhenFull: TypeAlias = Literal["wait", "lose"]
 
 #: Most units in which workers are counted: the size of a block of the chain grows with them.
 MOST_UNITS = 8
+_HUGE = 1e100
 _AT_ONCE = 1e4  # workers start at this multiple of all other rates
 
 
@@ -51,6 +52,23 @@ class InFlightModel:
             raise ModelError("there must be room for one page, and one fetch worker")
         if not self.fetch_rate > 0 or self.service.is_never:
             raise ModelError("fetches and services must end")
+
+
+def in_flight_model(model: Model) -> InFlightModel:
+    """The model with the arrivals of the largest mode as fetches in flight; lifetimes must be exponential.
+
+    >>> from fieldmouse.queueing.model.arrivals import BatchArrivals
+    >>> one = Model(5, {4: BatchArrivals.poisson(20.0)}, PhaseType.exponential(10.0), PhaseType.never())
+    >>> in_flight_model(one).fetch_rate
+    5.0
+    """
+    workers, rates = max(model.modes), model.lifetime.exit_rates
+    if not np.allclose(rates, rates[0]):
+        raise ModelError(
+            "fetches in flight can only be counted if lifetimes are exponential, and these are not",
+            "give all phases of the lifetime the same exit rate",
+        )
+    return InFlightModel(model.capacity, workers, model.modes[workers].rate / workers, model.service, float(rates[0]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,15 +113,19 @@ def solve_in_flight(model: InFlightModel, rule: WorkerCountRule, when_full: When
     """
     at = _levels(model, rule, when_full)
     W, M, top = at.units + 1, model.service.order, len(at.free) - 1
-    blocks = [_blocks(model, at, when_full, level) for level in range(top + 1)]
+    blocks = _Blocks(model, at, when_full)
     climbs: list[Reals] = []  # of each level above 0: its weights from those of the level below
     returning = np.zeros_like(blocks[top].stay)
+    settled = False
     for level in range(top, 0, -1):
-        here = blocks[level]
-        climb = np.linalg.solve(-(here.stay + returning).T, blocks[level - 1].up.T).T
+        here, below = blocks[level], blocks[level - 1]
+        # Between two levels of the same kind the climb converges, and then stays.
+        if not (settled and here is blocks[level + 1] and below is here):
+            climb = np.linalg.solve(-_returned(here, returning).T, below.up.T).T
+            settled = bool(climbs) and climb.shape == climbs[-1].shape and np.allclose(climb, climbs[-1], 1e-13, 1e-300)
+            returning = climb @ here.down
         climbs.append(climb)
-        returning = climb @ here.down
-    start = blocks[0].stay + returning
+    start = _returned(blocks[0], returning)
     # One of the equations follows from the others; the weights sum to one instead.
     equations = np.vstack([start.T[1:], np.ones((1, len(start)))])
     weights = np.zeros((top + 1, W, M))
@@ -112,6 +134,9 @@ def solve_in_flight(model: InFlightModel, rule: WorkerCountRule, when_full: When
     for level, climb in enumerate(reversed(climbs), 1):
         row = row @ climb
         weights[level] = row.reshape(W, M)
+        if (total := row.sum()) > _HUGE:  # far more pages come than are served
+            weights[: level + 1] /= total
+            row = row / total
     weights = np.maximum(weights, 0.0) / weights.sum()
     return _measures(model, at, when_full, weights)
 
@@ -125,7 +150,37 @@ class _Block:
     down: Reals
 
 
-def _blocks(model: InFlightModel, at: _Levels, when_full: WhenFull, level: int) -> _Block:
+def _returned(block: _Block, returning: Reals) -> Reals:
+    """Rates within a level if the time above it is cut out; `returning` are the rates through the levels above.
+
+    What leaves a state goes to other states or down: sums of these lose no digits, differences would.
+    """
+    rates = block.stay + returning
+    np.fill_diagonal(rates, 0.0)
+    np.fill_diagonal(rates, -(rates.sum(axis=1) + block.down.sum(axis=1)))
+    return rates
+
+
+class _Blocks:
+    """Blocks by level; levels with equal blocks have the same object."""
+
+    def __init__(self, model: InFlightModel, at: _Levels, when_full: WhenFull):
+        self._model, self._at, self._when_full = model, at, when_full
+        self._known: dict[tuple[int, ...], _Block] = {}
+
+    def __getitem__(self, level: int) -> _Block:
+        model, free = self._model, self._at.free
+        top = len(free) - 1
+        around = (int(free[max(level - 1, 0)]), int(free[level]), int(free[min(level + 1, top)]))
+        full = (level >= model.capacity) + (level == top)
+        waiting = int(self._at.inside[level]) if model.obsolescence else 0
+        kind = (*around, min(level, 2), full, waiting)
+        if kind not in self._known:
+            self._known[kind] = _block(model, self._at, self._when_full, level)
+        return self._known[kind]
+
+
+def _block(model: InFlightModel, at: _Levels, when_full: WhenFull, level: int) -> _Block:
     service, units = model.service, np.arange(at.units + 1)
     W, M, top = len(units), service.order, len(at.free) - 1
     here = np.eye(M) if level else np.ones((1, 1))

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import get_args
 
-from fieldmouse.policy.concurrency_thresholds import Thresholds
 from fieldmouse.queueing.in_flight.model import InFlightModel, WhenFull, solve_in_flight
-from fieldmouse.queueing.model.model import CostWeights, Measures, cost_of
+from fieldmouse.queueing.model.model import CostWeights, Measures, WorkersByLevel, cost_of
 
 _GRID = 6  # limits tried on each grid
 _NEVER = 1e-9  # share of time
+_HOPELESS = 1.2  # a pair that costs this many times the best on a coarse grid is not refined
 _WORTH = 1e-3  # smallest relative saving for which a third number of workers is added
 
 
@@ -23,7 +24,8 @@ _WORTH = 1e-3  # smallest relative saving for which a third number of workers is
 class FoundRule:
     """A rule, what workers do when the buffer is full, and the predicted result."""
 
-    rule: Thresholds
+    robots: tuple[int, ...]
+    limits: tuple[int, ...]
     when_full: WhenFull
     measures: Measures
     cost: float
@@ -40,9 +42,9 @@ class RuleSearch:
     def solve(self, robots: Sequence[int], limits: Sequence[int], when_full: WhenFull) -> FoundRule:
         key = tuple(robots), tuple(limits), when_full
         if key not in self._known:
-            rule = Thresholds(*key[:2])
+            rule = WorkersByLevel.from_limits(robots, limits, self._model.capacity)
             measures = solve_in_flight(self._model, rule, when_full)
-            self._known[key] = FoundRule(rule, when_full, measures, cost_of(measures, self._weights))
+            self._known[key] = FoundRule(*key, measures, cost_of(measures, self._weights))
         return self._known[key]
 
     def best(self, ways: Sequence[WhenFull] = get_args(WhenFull)) -> FoundRule:
@@ -55,42 +57,45 @@ class RuleSearch:
         return best
 
     def _best_that(self, when_full: WhenFull) -> FoundRule:
-        modes, found = self._modes, list[FoundRule]()
-        for place, high in enumerate(modes[:-1]):
-            found.append(self.solve((high,), (), when_full))
-            found += [self._best_limit(high, low, when_full) for low in modes[place + 1 :]]
-        best = min(found, key=_rounded_cost)
-        if len(best.rule.robots) < 2:
+        best = self._best_of_two(when_full)
+        if len(best.robots) < 2:
             return best
-        high, low = best.rule.robots
-        (limit,) = best.rule.limits
-        for middle in (count for count in modes if low < count < high):
+        high, low = best.robots
+        (limit,) = best.limits
+        for middle in (count for count in self._modes if low < count < high):
             three = self._descend(self.solve((high, middle, low), (limit, min(limit + 1, self._last)), when_full))
             if three.cost < best.cost * (1 - _WORTH):
                 best = three
+        return best
+
+    def _best_of_two(self, when_full: WhenFull) -> FoundRule:
+        """The best rule of one or two numbers; hopeless pairs are dropped from one grid to the next."""
+        modes = self._modes
+        best = min((self.solve((count,), (), when_full) for count in modes[:-1]), key=_rounded_cost)
+        ranges = dict.fromkeys(combinations(modes, 2), (0, self._last))
+        while ranges:
+            found: dict[tuple[int, int], tuple[FoundRule, int]] = {}
+            for pair, (first, last) in ranges.items():
+                step = max(1, (last - first) // _GRID)
+                grid = sorted({*range(first, last + 1, step), last})
+                found[pair] = min((self.solve(pair, (at,), when_full) for at in grid), key=_rounded_cost), step
+                best = min(best, found[pair][0], key=_rounded_cost)
+            ranges = {
+                pair: (max(0, one.limits[0] - step), min(self._last, one.limits[0] + step))
+                for pair, (one, step) in found.items()
+                if step > 1 and one.cost <= best.cost * _HOPELESS
+            }
         return best
 
     @property
     def _last(self) -> int:
         return self._model.capacity - 1
 
-    def _best_limit(self, high: int, low: int, when_full: WhenFull) -> FoundRule:
-        """The best limit between two numbers of workers, on ever finer grids around the best so far."""
-        first, last = 0, self._last
-        while True:
-            step = max(1, (last - first) // _GRID)
-            grid = sorted({*range(first, last + 1, step), last})
-            best = min((self.solve((high, low), (limit,), when_full) for limit in grid), key=_rounded_cost)
-            if step == 1:
-                return best
-            (limit,) = best.rule.limits
-            first, last = max(first, limit - step), min(last, limit + step)
-
     def _descend(self, best: FoundRule) -> FoundRule:
         """Move one limit at a time, by half of the distance to the next one at first, while the cost falls."""
         step = max(1, self._last // 8)
         while True:
-            robots, (lower, upper) = best.rule.robots, best.rule.limits
+            robots, (lower, upper) = best.robots, best.limits
             moves = ((lower - step, upper), (lower + step, upper), (lower, upper - step), (lower, upper + step))
             allowed = [move for move in moves if 0 <= move[0] <= move[1] <= self._last]
             there = min((self.solve(robots, move, best.when_full) for move in allowed), key=_rounded_cost, default=best)
@@ -104,4 +109,4 @@ class RuleSearch:
 
 def _rounded_cost(found: FoundRule) -> tuple[float, int]:
     """The cost without the last digits, in which equal rules differ, and the numbers of workers."""
-    return float(f"{found.cost:.9g}"), len(found.rule.robots)
+    return float(f"{found.cost:.9g}"), len(found.robots)

@@ -10,7 +10,7 @@ Queueing model of the page buffer, and its Markov chain under a rule.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, Protocol, TypeAlias, TypeVar, get_args
@@ -36,6 +36,24 @@ class WorkerCountRule(Protocol):
     """Number of fetch workers that may run at a level; `policy.concurrency_thresholds.Thresholds` is one."""
 
     def concurrency_at(self, level: int) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class WorkersByLevel:
+    """A rule written out: how many fetch workers run at each level, whatever their order."""
+
+    robots: tuple[int, ...]
+
+    @classmethod
+    def from_limits(cls, robots: Sequence[int], limits: Sequence[int], top: int) -> WorkersByLevel:
+        """`robots[0]` up to level `limits[0]` and so on, the last up to `top`; a limit of -1 takes no level."""
+        by_level: list[int] = []
+        for mode, limit in zip(robots, (*limits, top), strict=True):
+            by_level += [mode] * (limit + 1 - len(by_level))
+        return cls(tuple(by_level))
+
+    def concurrency_at(self, level: int) -> int:
+        return self.robots[level]
 
 
 @dataclass(frozen=True, eq=False)

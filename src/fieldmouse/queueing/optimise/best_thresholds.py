@@ -13,12 +13,11 @@ from itertools import accumulate, combinations, combinations_with_replacement
 import numpy as np
 
 from fieldmouse.errors import FieldmouseError
-from fieldmouse.queueing.model.model import CostWeights, Measures, Model, cost_of
+from fieldmouse.queueing.model.model import CostWeights, Measures, Model, WorkersByLevel, cost_of
 from fieldmouse.queueing.model.phase_type import PhaseType
 from fieldmouse.queueing.model.validation import FloatArray, IntArray, ModelError
 from fieldmouse.queueing.optimise.evaluate_all_rules import (
     EvaluatedRules,
-    WorkersByLevel,
     can_try_all_rules,
     check_modes,
     measure_all_rules,

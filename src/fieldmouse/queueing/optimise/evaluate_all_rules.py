@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fieldmouse.jit import jit
-from fieldmouse.queueing.model.model import CostWeights, Model, arrivals_for_modes, count_states
+from fieldmouse.queueing.model.model import CostWeights, Model, WorkersByLevel, arrivals_for_modes, count_states
 from fieldmouse.queueing.model.phase_type import PhaseType
 from fieldmouse.queueing.model.validation import FloatArray, IntArray, ModelError
 from fieldmouse.queueing.solve.solve import solve
@@ -248,24 +248,6 @@ MOST_STATES = 2_000_000
 
 #: Columns of a `EvaluatedRules`, named as in `Measures`.
 MEASURES = ("rate", "loss", "obs", "success", "star", "robots", "sojourn", "sojourn_served", "sojourn_obsolete")
-
-
-@dataclass(frozen=True, slots=True)
-class WorkersByLevel:
-    """A rule written out: how many fetch workers run at each level, whatever their order."""
-
-    robots: tuple[int, ...]
-
-    @classmethod
-    def from_limits(cls, robots: Sequence[int], limits: Sequence[int], top: int) -> WorkersByLevel:
-        """`robots[0]` up to level `limits[0]` and so on, the last up to `top`; a limit of -1 takes no level."""
-        by_level: list[int] = []
-        for mode, limit in zip(robots, (*limits, top), strict=True):
-            by_level += [mode] * (limit + 1 - len(by_level))
-        return cls(tuple(by_level))
-
-    def concurrency_at(self, level: int) -> int:
-        return self.robots[level]
 
 
 @dataclass(frozen=True, eq=False)

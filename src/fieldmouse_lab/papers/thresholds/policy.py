@@ -10,9 +10,8 @@ from __future__ import annotations
 from itertools import product
 
 from fieldmouse.queueing.model.arrivals import BatchArrivals
-from fieldmouse.queueing.model.model import Model, cost_of
+from fieldmouse.queueing.model.model import Model, WorkersByLevel, cost_of
 from fieldmouse.queueing.optimise.best_thresholds import optimise
-from fieldmouse.queueing.optimise.evaluate_all_rules import WorkersByLevel
 from fieldmouse.queueing.optimise.policy_iteration import optimal_state_policy
 from fieldmouse.queueing.solve.solve import solve
 from fieldmouse_lab.catalogue import Figure, Panel, Progress, Result, Row, Series, experiment, new_row
