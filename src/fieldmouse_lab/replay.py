@@ -259,6 +259,8 @@ def replay_events(run: RecordedRun, witness: DecisionObserver) -> None:
                 witness.urls_read_from_queue(Host(names[value]), second)
             case EventKind.SENT_OFF:
                 witness.host_taken_offline(Host(names[value]), second)
+            case EventKind.RESTED:
+                witness.rest_ended(Host(names[value]))
 
 
 def play_policy(run: RecordedRun, policy: DistributionPolicy[int], witness: DecisionObserver) -> int:
@@ -282,6 +284,7 @@ def play_policy(run: RecordedRun, policy: DistributionPolicy[int], witness: Deci
         decision_log=witness,
     )
     elsewhere = width = 0
+    resting: dict[Host, None] = {}  # hosts that left their places, the first one first
     witness.run_started(start.at, unlisted=start.unlisted, batch=start.batch)
     for act, value, second in run.events():
         match act:
@@ -303,7 +306,11 @@ def play_policy(run: RecordedRun, policy: DistributionPolicy[int], witness: Deci
             case EventKind.FED:
                 seats.set_in_flight(value)
                 witness.no_host_ready(width, value)
-                distributor.bring_hosts_online(width)
+                if not distributor.bring_hosts_online(width) and elsewhere and resting:
+                    # The end of its rest may have been recorded before the replay visited it.
+                    host = next(iter(resting))
+                    del resting[host]
+                    distributor.rest_ended(host)
             case EventKind.TAKEN:
                 seats.set_in_flight(value)
                 witness.visit_started(width, value)
@@ -314,7 +321,12 @@ def play_policy(run: RecordedRun, policy: DistributionPolicy[int], witness: Deci
                 visited = seats.visit(host, second) if second or host in seats else None
                 if visited is not None:
                     elsewhere += visited[0] != host
-                    distributor.visit_ended(visited[0], homes.get(visited[0]), visited[1])
+                    if distributor.visit_ended(visited[0], homes.get(visited[0]), visited[1]):
+                        resting[visited[0]] = None
+            case EventKind.RESTED:
+                if (host := Host(names[value])) in resting:
+                    del resting[host]
+                    distributor.rest_ended(host)
             case EventKind.TICK:
                 witness.time_passed(start.at + (value + 0.5) * TICK)
     return elsewhere

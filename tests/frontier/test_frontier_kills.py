@@ -51,6 +51,7 @@ class FakeAgent:
 
     def __init__(self, web: SmallWeb, rng: random.Random, home: Path, policy: str):
         self.web, self.rng, self.home, self.policy = web, rng, home, policy
+        self.places = rng.choice([2, 12])
         self.clock = AutoAdvanceClock(1_000_000.0)
         self.lives = 0
         self.committed: FrontierState | None = None
@@ -65,7 +66,7 @@ class FakeAgent:
             key_seed=7,
             clock=self.clock,
             policy=POLICIES[self.policy](**({"depth": 3} if self.policy == "index" else {})),
-            front=FrontSizeRule(minimum=2, maximum=12),
+            front=FrontSizeRule(minimum=2, maximum=self.places),
             errand_links=3,
             state=state,
             resumed_delay=lambda _: DELAY,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,17 @@ def test_index_beats_every_other_policy_and_is_near_the_ideal(found: dict[str, f
     others = [share for policy, share in found.items() if policy != "index"]
     assert max(others) < found["index"]
     assert 0.95 <= found["index"] <= 1.0
+
+
+@pytest.mark.parametrize("listed", [True, False])
+def test_a_few_places_are_enough_because_resting_hosts_leave_them(listed: bool, tmp_path: Path) -> None:
+    trial = replace(SMALL, front=3, listed=listed)
+    shares = {
+        policy: run_trial(trial, policy, tmp_path / policy).summary.pages / trial.ideal()
+        for policy in ("index", "mice-and-elephants")
+    }
+    assert shares["mice-and-elephants"] < 0.5
+    assert shares["index"] > 0.9
 
 
 def test_without_an_offline_side_large_hosts_fill_the_front(found: dict[str, float]) -> None:

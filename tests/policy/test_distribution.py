@@ -194,6 +194,22 @@ def test_a_host_that_moves_to_a_crowded_address_is_asked_to_leave() -> None:
     assert policy.next_queue_to_read() == "b"
 
 
+def test_a_host_that_left_its_place_to_rest_is_read_again_only_after_its_rest() -> None:
+    policy = DistinctHostsPolicy[str]()
+    policy.came_online("elephant")
+    policy.added_to_queue("elephant", 3)
+    policy.rest_started("elephant")
+    policy.left_online("elephant")
+    assert policy.next_queue_to_read() is None
+    assert not policy.goes_online("elephant")
+    policy.added_to_queue("elephant")
+    assert policy.next_queue_to_read() is None
+    assert policy.goes_online("mouse")
+    policy.rest_ended("elephant")
+    assert policy.next_queue_to_read() == "elephant"
+    assert policy.backlog["elephant"] == 4
+
+
 def test_the_draw_limit_ends_an_endless_draw() -> None:
     """One host is all the source has: the index policy must not draw for ever."""
     policy: DistinctHostsPolicy[int] = DistinctHostsPolicy(draws=4, burst=16)

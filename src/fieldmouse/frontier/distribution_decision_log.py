@@ -52,9 +52,10 @@ class EventKind(IntEnum):
     STORED = 12  # the URL drawn went to its host's queue
     RECALLED = 13  # host, urls
     SENT_OFF = 14  # host, urls
+    RESTED = 15  # host, 0
 
 
-_TWO_WORDS = "SEATED HELD KNOWN LOCATED LEFT RECALLED SENT_OFF"
+_TWO_WORDS = "SEATED HELD KNOWN LOCATED LEFT RECALLED SENT_OFF RESTED"
 TWO_WORD_EVENTS = frozenset(EventKind[name] for name in _TWO_WORDS.split())
 
 #: Event: an `EventKind`, its subject or amount, and the second word or 0.
@@ -125,6 +126,9 @@ class DecisionObserver:
 
     def host_taken_offline(self, host: Host, urls: int) -> None:
         """The host's address was crowded: its online URLs wait offline again."""
+
+    def rest_ended(self, host: Host) -> None:
+        """A host that left its place while it rested may have one again."""
 
     def flush(self) -> None: ...
 
@@ -240,6 +244,9 @@ class DecisionLog(DecisionObserver):
 
     def host_taken_offline(self, host: Host, urls: int) -> None:
         self._record_host_event(EventKind.SENT_OFF, host, urls)
+
+    def rest_ended(self, host: Host) -> None:
+        self._record_host_event(EventKind.RESTED, host, 0)
 
     def flush(self) -> None:
         """Write everything collected, at every checkpoint, without waiting for the disk."""

@@ -17,7 +17,7 @@ from fieldmouse.frontier.distribution_decision_log import DecisionObserver
 from fieldmouse.frontier.queues.queue_index import HostNumbers
 from fieldmouse.frontier.queues.sieved_urls import ReadyItem
 from fieldmouse.frontier.queues.virtualizer import HostQueues
-from fieldmouse.policy.distribution.registry import DistributionPolicy
+from fieldmouse.policy.distribution.registry import DistributionPolicy, RestingHostsPolicy
 from fieldmouse.types.host_state import HostState
 from fieldmouse.url import Host
 
@@ -92,6 +92,9 @@ class Distributor:
         self._decision_log = decision_log or DecisionObserver()
         self.unfinished = False  # the last refill stopped because its share of work was done
         self.draws = self.appends = 0
+        self._rests = policy if isinstance(policy, RestingHostsPolicy) else None
+        self._scarce = False  # hosts that rest leave their places
+        self._width = self._resting = 0  # places; hosts that left theirs to rest
 
     def restore_after_restart(self, tickets: dict[Host, list[int]]) -> None:
         """Show the policy the state after a restart, and put `tickets` back on the workbench."""
@@ -114,6 +117,8 @@ class Distributor:
         self.unfinished = False
         urls_online = 0
         limit = width * _URLS_A_HOST
+        self._width = width
+        self._scarce |= self._rests is not None and len(workbench) >= width
         for _ in range(_MOVES):
             if len(workbench) >= width or workbench.url_count >= limit:
                 return urls_online
@@ -152,7 +157,7 @@ class Distributor:
 
     def _bring_back_from_queue(self, number: int) -> int:
         host = self._hosts.host_at(number)
-        links = self._queues.take_links(host, self._batch)
+        links = self._queues.take_links(host, 1 if self._scarce else self._batch)
         assert links, f"the policy recalled {host}, which has no backlog"
         self._decision_log.urls_read_from_queue(host, len(links))
         self._policy.read_from_queue(number, len(links))
@@ -177,17 +182,33 @@ class Distributor:
         self._decision_log.urls_put_online_without_decision(host, len(tickets))
         self._put_online(host, number, state, tickets)
 
-    def visit_ended(self, host: Host, state: HostState, urls: int) -> None:
-        """Record that a fetch worker used `urls` of a host and returned it; its address may have changed."""
+    def visit_ended(self, host: Host, state: HostState, urls: int, *, may_rest: bool = True) -> bool:
+        """Record that a fetch worker used `urls` of a host and returned it; its address may have changed.
+
+        True: the host leaves its place until `rest_ended`, because places are scarce.
+        """
         address = "" if state.verdict else state.address
         self._decision_log.ip_address_seen(host, address)
         self._decision_log.visit_ended(host, urls)
         number = self._hosts.get_or_add_number(host)
         stays = not address or self._policy.address_found(number, _address_key(address))
+        self._scarce &= len(self._workbench) + self._resting >= self._width
+        rests = self._scarce and may_rest and address != "" and not self._holding
+        if rests and self._rests is not None:
+            self._resting += 1
+            self._rests.rest_started(number)
         if urls:
             self._policy.left_online(number, urls)
-        if not stays and host in self._workbench and not self._holding:
+        if (rests or not stays) and host in self._workbench and not self._holding:
             self._take_offline(host, number)
+        return rests
+
+    def rest_ended(self, host: Host) -> None:
+        """Let a host that left its place while it rested have one again."""
+        self._decision_log.rest_ended(host)
+        if self._rests is not None:
+            self._resting -= 1
+            self._rests.rest_ended(self._hosts.get_or_add_number(host))
 
     def _take_offline(self, host: Host, number: int) -> None:
         """Take a host of a crowded address offline; its URLs go to its queue."""

@@ -101,6 +101,7 @@ class Frontier(CrawlFrontier):
         self._poll_numbers, self._polls = polls, state.polls if state else 0  # polls in any place
         polls.update([number for number, link in self._restored if link.door is FrontierEntryOrigin.POLLED])
         self._resting = DelayedRetries()
+        self._resting_hosts = DelayedRetries()  # that left their places until then
         self._held: dict[Host, list[int]] = {}  # online at the time of opening, and left alone
         self._set_aside: dict[Host, list[int]] = {}  # off the workbench while only polls are wanted
         self._out = 0  # URLs held by fetch workers
@@ -210,6 +211,8 @@ class Frontier(CrawlFrontier):
         self._decision_log.time_passed(now)
         for host, number in self._resting.pop_rested(now):
             self._distributor.put_online_without_policy(host, (number,))
+        for host, _ in self._resting_hosts.pop_rested(now):
+            self._distributor.rest_ended(host)
         if only_polls or self._only_polls:
             if self._only_polls and not only_polls:
                 for host, numbers in self._set_aside.items():
@@ -273,16 +276,18 @@ class Frontier(CrawlFrontier):
     def ready_at(self) -> float | None:
         if not self._only_polls and (self._sieve.pending_offers or self._distributor.unfinished):
             return 0.0
-        due = self._workbench.ready_at()
-        rested_at = self._resting.ready_at()
-        return due if rested_at is None else rested_at if due is None else min(due, rested_at)
+        times = self._workbench.ready_at(), self._resting.ready_at(), self._resting_hosts.ready_at()
+        return min((time for time in times if time is not None), default=None)
 
     def end_visit(self, visit: HostVisit, state: HostState, unused: Sequence[NumberedRequest] = ()) -> None:
         host = visit.host
         self._hosts.put(host, state, self._clock.now())
         self._workbench.return_host(host, state, [ticket.number for ticket in unused])
         self._out -= len(visit.tickets)
-        self._distributor.visit_ended(host, state, len(visit.tickets) - len(unused))
+        used = len(visit.tickets) - len(unused)
+        # A poll that waited in its host's queue would be taken for a new URL.
+        if self._distributor.visit_ended(host, state, used, may_rest=not self._polls):
+            self._resting_hosts.add_ticket(max(state.ready_at, state.address_ready_at), 0, host)
 
     def mark_durably_done(self, numbers: Iterable[int]) -> None:
         """Record durable outcomes of tickets: their URLs are not visited again, unless polled."""

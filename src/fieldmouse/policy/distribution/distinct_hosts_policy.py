@@ -7,6 +7,10 @@ fewest draws any policy can (see `HostCounts` for the list).
 
 A thousand hosts behind one address act like one large host, since politeness applies to the address too;
 so an address has few places, and its other hosts wait.
+
+A visited host rests, and would hold its place meanwhile. When places are scarce it leaves, and comes back
+when it may be visited again: places are only for hosts that are ready. Absent hosts that rest do not keep
+the policy from drawing.
 """
 
 from __future__ import annotations
@@ -49,6 +53,7 @@ class DistinctHostsPolicy(HostCounts[H]):
         self._address: HostMap[H] = HostMap("Q")  # of hosts that are online or have a backlog
         self._crowd: dict[Hashable, int] = {}  # hosts online at an address
         self._held: dict[Hashable, FifoHostSet[H]] = {}  # absent, but their address has no place
+        self._resting: set[H] = set()  # they left their places
 
     def next_queue_to_read(self, dry: bool = False) -> H | None:
         while self.absent:
@@ -67,6 +72,8 @@ class DistinctHostsPolicy(HostCounts[H]):
         self._tokens -= 1.0
         waiting = self.backlog.get(host, 0)
         present = self.online.get(host, 0)
+        if host in self._resting:
+            return self._tokens < 0.0 or self._is_backlog_full(waiting)
         if present:
             if not waiting and present < self.depth:
                 return True
@@ -95,6 +102,8 @@ class DistinctHostsPolicy(HostCounts[H]):
 
     def left_online(self, host: H, balls: int = 1) -> None:
         super().left_online(host, balls)
+        if host in self._resting:
+            self.absent.discard(host)
         if host not in self.online and (address := self._address.get(host)) is not None:
             self._free_place(address)
             if host not in self.backlog:
@@ -102,7 +111,7 @@ class DistinctHostsPolicy(HostCounts[H]):
 
     def added_to_queue(self, host: H, balls: int = 1) -> None:
         address = self._address.get(host)
-        if address is not None and host in self._held.get(address, ()):
+        if host in self._resting or (address is not None and host in self._held.get(address, ())):
             self.backlog[host] = self.backlog.get(host, 0) + balls
         else:
             super().added_to_queue(host, balls)
@@ -127,6 +136,14 @@ class DistinctHostsPolicy(HostCounts[H]):
             return True
         crowd = self._crowd[address] = self._crowd.get(address, 0) + 1
         return crowd <= self._per_address
+
+    def rest_started(self, host: H) -> None:
+        self._resting.add(host)
+
+    def rest_ended(self, host: H) -> None:
+        self._resting.discard(host)
+        if host in self.backlog and host not in self.online:
+            self.absent.append(host)
 
     def _free_place(self, address: Hashable) -> None:
         """Free one place at `address` and release the host that was held there longest."""

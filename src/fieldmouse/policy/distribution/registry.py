@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Hashable, Mapping
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from fieldmouse.errors import UsageError
 from fieldmouse.import_string import find_class
@@ -61,6 +61,19 @@ class DistributionPolicy(Protocol[H]):
     def address_found(self, host: H, address: Hashable) -> bool:
         """Record the address of a host; False asks for the host to be sent offline."""
         ...
+
+
+@runtime_checkable
+class RestingHostsPolicy(DistributionPolicy[H], Protocol[H]):
+    """Policy under which hosts that rest leave their places when places are scarce.
+
+    A host that was visited gives its URLs back to its queue, and comes online again after its delay.
+    """
+
+    def rest_started(self, host: H) -> None:
+        """From now on the host is not to be read from its queue."""
+
+    def rest_ended(self, host: H) -> None: ...
 
 
 #: Policies by the name used in settings; parameters are keyword arguments with defaults.
