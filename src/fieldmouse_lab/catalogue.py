@@ -17,15 +17,17 @@ import inspect
 import math
 import multiprocessing
 import os
+import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
+from importlib.resources import files
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
@@ -66,6 +68,11 @@ _MODULES = {
     "network": "tables live",
 }
 PAPERS = tuple(f"{paper}.{name}" for paper, names in _MODULES.items() for name in names.split())
+
+
+def read_printed(name: str) -> dict[str, Any]:
+    """Printed numbers of a paper, from its file in `papers/printed`."""
+    return tomllib.loads(files("fieldmouse_lab.papers").joinpath(f"printed/{name}.toml").read_text())
 
 
 class Verdict(StrEnum):

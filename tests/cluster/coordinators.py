@@ -17,6 +17,7 @@ import pytest
 import redis
 
 from cluster.audits import Audit, audit_of_ledger, audit_of_server, merged
+from cluster.memory_rebuilder import MemoryRebuilder
 from fieldmouse.clock import AutoAdvanceClock
 from fieldmouse.cluster.coordinator import AgentId, Coordinator, CrawlRebuilder
 from fieldmouse.cluster.redis.coordinator import RedisCoordinator
@@ -24,7 +25,7 @@ from fieldmouse.cluster.redis.rebuild import RedisRebuilder
 from fieldmouse.cluster.sharded.coordinator import ShardedCoordinator
 from fieldmouse.cluster.sharded.rebuild import ShardedRebuilder
 from fieldmouse.cluster.sharded.sharding import shard_of_address, shard_of_host
-from fieldmouse.testing.memory_coordinator import MemoryCoordinator, MemoryRebuilder, MemoryServer
+from fieldmouse.testing.memory_coordinator import MemoryCoordinator, MemoryServer
 from fieldmouse.url import Host
 
 PROGRAM = os.environ.get("FIELDMOUSE_REDIS") or shutil.which("redis-server") or shutil.which("valkey-server")

@@ -10,6 +10,7 @@ import pytest
 
 from cluster.audits import audit_of_ledger
 from cluster.coordinators import MemoryWorld, RedisWorld, ServerProcess, World
+from cluster.memory_rebuilder import MemoryRebuilder
 from fieldmouse.clock import AutoAdvanceClock
 from fieldmouse.cluster.coordinator import (
     AckBatch,
@@ -32,7 +33,7 @@ from fieldmouse.cluster.sharded.coordinator import ShardedCoordinator
 from fieldmouse.cluster.sharded.rebuild import ShardedRebuilder
 from fieldmouse.cluster.sharded.sharding import shard_of_host
 from fieldmouse.errors import CoordinatorDataLost, CoordinatorError
-from fieldmouse.testing.memory_coordinator import MemoryCoordinator, MemoryRebuilder, MemoryServer
+from fieldmouse.testing.memory_coordinator import MemoryCoordinator, MemoryServer
 from fieldmouse.url import Host, key_of
 
 CHARTER = CrawlSpec(key_seed=7, settings="[crawl]", seeds=("http://a.test/",), made_by="ada")

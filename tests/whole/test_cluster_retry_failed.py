@@ -9,6 +9,7 @@ from typing import NoReturn
 
 import pytest
 
+from cluster.memory_rebuilder import MemoryRebuilder
 from fieldmouse.clock import Clock
 from fieldmouse.cluster.client.identity import read_original_identity
 from fieldmouse.cluster.coordinator import AgentId
@@ -17,7 +18,6 @@ from fieldmouse.doctor.repair.rebuild_coordinator import open_agent_directory, r
 from fieldmouse.errors import CoordinatorUnreachable
 from fieldmouse.testing import virtual_time
 from fieldmouse.testing.faults import FaultKind
-from fieldmouse.testing.memory_coordinator import MemoryRebuilder
 
 from .pair import Pair, allowed
 from .test_cluster_troubles import board_books

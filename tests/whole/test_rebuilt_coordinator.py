@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from cluster.memory_rebuilder import MemoryRebuilder
 from fieldmouse.clock import Clock
 from fieldmouse.cluster.client import coordinator_outbox
 from fieldmouse.cluster.coordinator import AgentId, CrawlRebuilder, CrawlSpec
@@ -34,7 +35,7 @@ from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.testing import virtual_time
 from fieldmouse.testing.meadow.meadow import Meadow
 from fieldmouse.testing.meadow.options import MeadowOptions
-from fieldmouse.testing.memory_coordinator import MemoryCoordinator, MemoryRebuilder
+from fieldmouse.testing.memory_coordinator import MemoryCoordinator
 from fieldmouse.types.outcome import OutcomeRow
 from fieldmouse.types.reason import OutcomeKind
 from fieldmouse.url import Url, host_of, key_of

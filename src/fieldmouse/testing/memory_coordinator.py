@@ -11,43 +11,9 @@ import sys
 from collections.abc import Collection, Mapping, Sequence
 
 from fieldmouse.clock import Clock
-from fieldmouse.cluster import error_messages
-from fieldmouse.cluster.coordinator import (
-    MOST_EXAMPLES,
-    AckBatch,
-    AddressReply,
-    AddressRequest,
-    AgentId,
-    CrawlSpec,
-    CrawlTotals,
-    DamagedField,
-    HeartbeatId,
-    HeartbeatReply,
-    HeartbeatRequest,
-    HostGrant,
-    HostOutcomes,
-    HostPayload,
-    LeaseId,
-    LinkOffer,
-    ListedAgent,
-    OfferResult,
-    PageCount,
-    ReleasedHost,
-    ReservationRequest,
-    RetryBatch,
-    Row,
-    SiteBounds,
-    StrandedHosts,
-)
-from fieldmouse.testing.memory_crawl_state import (
-    DEFAULT_LEASE,
-    EXTRA_CALM,
-    AgentRecord,
-    HostRecord,
-    KeptAckBatch,
-    MemoryCrawl,
-    next_names,
-)
+from fieldmouse.cluster import coordinator, error_messages
+from fieldmouse.cluster.coordinator import AgentId, CrawlSpec, HostPayload, LeaseId, Row
+from fieldmouse.testing.memory_crawl_state import AgentRecord, MemoryCrawl, next_names
 from fieldmouse.url import Host, Url
 
 
@@ -134,11 +100,11 @@ class MemoryCoordinator:
     async def was_never_fenced(self, name: AgentId) -> bool:
         return self.crawl_state().was_never_fenced(name)
 
-    async def check_no_data_lost(self, since: HeartbeatId) -> None:
+    async def check_no_data_lost(self, since: coordinator.HeartbeatId) -> None:
         if not self.crawl_state().knows_heartbeat(since):
             raise error_messages.stale_data_error(since.agent)
 
-    async def heartbeat(self, name: AgentId, beat: HeartbeatRequest) -> HeartbeatReply:
+    async def heartbeat(self, name: AgentId, beat: coordinator.HeartbeatRequest) -> coordinator.HeartbeatReply:
         await self.check_no_data_lost(beat.since)
         ledger, now = self._state_for_active(name), self._now()
         ledger.record_heartbeat(name, beat, now)
@@ -146,7 +112,7 @@ class MemoryCoordinator:
         notes = await self.list_agents()
         turn = next_names([note.agent for note in notes], beat.list_after)
         listed = {name.agent, *turn}
-        return HeartbeatReply(
+        return coordinator.HeartbeatReply(
             totals=await self.totals(),
             agents=[note for note in notes if note.agent in listed],
             alive=sum(note.alive for note in notes),
@@ -159,9 +125,9 @@ class MemoryCoordinator:
             scope_pages=list(ledger.scope) if len(ledger.scope) != beat.known_scope_pages else (),
         )
 
-    async def totals(self) -> CrawlTotals:
+    async def totals(self) -> coordinator.CrawlTotals:
         ledger = self.crawl_state()
-        return CrawlTotals(
+        return coordinator.CrawlTotals(
             seen=len(ledger.seen),
             settled=ledger.settled,
             waiting=len(ledger.seen) - ledger.settled,
@@ -181,16 +147,16 @@ class MemoryCoordinator:
             ledger.fence(name, now, now)
             ledger.members.discard(name.agent)
 
-    async def stranded_hosts(self) -> StrandedHosts:
+    async def stranded_hosts(self) -> coordinator.StrandedHosts:
         ledger = self.crawl_state()
         hosts = ledger.list_stranded_hosts()
-        return StrandedHosts(len(hosts), tuple(hosts[:MOST_EXAMPLES]), ledger.repaired)
+        return coordinator.StrandedHosts(len(hosts), tuple(hosts[: coordinator.MOST_EXAMPLES]), ledger.repaired)
 
-    async def list_agents(self) -> list[ListedAgent]:
+    async def list_agents(self) -> list[coordinator.ListedAgent]:
         ledger, now = self.crawl_state(), self._now()
         held = [record.holder.agent for record in ledger.hosts.values() if record.holder]
         return [
-            ListedAgent(
+            coordinator.ListedAgent(
                 agent=agent,
                 incarnation=start.incarnation,
                 alive=start.active and start.deadline >= now,
@@ -203,12 +169,12 @@ class MemoryCoordinator:
             if agent in ledger.members
         ]
 
-    async def list_departed_agents(self) -> list[ListedAgent]:
+    async def list_departed_agents(self) -> list[coordinator.ListedAgent]:
         ledger, now = self.crawl_state(), self._now()
         departed = sorted(agent for agent, kept in ledger.kept_batches.items() if kept and agent not in ledger.members)
         records = [(agent, ledger.agents.get(agent, AgentRecord(0, now, now))) for agent in departed]
         return [
-            ListedAgent(agent, record.incarnation, False, False, record.status, now - record.seen_at)
+            coordinator.ListedAgent(agent, record.incarnation, False, False, record.status, now - record.seen_at)
             for agent, record in records
         ]
 
@@ -228,15 +194,17 @@ class MemoryCoordinator:
 
     # -- links
 
-    async def offer_links(self, offers: Sequence[LinkOffer], bounds: SiteBounds, *, seeds: bool = False) -> OfferResult:
+    async def offer_links(
+        self, offers: Sequence[coordinator.LinkOffer], bounds: coordinator.SiteBounds, *, seeds: bool = False
+    ) -> coordinator.OfferResult:
         ledger = self.crawl_state()
         if seeds:
             ledger.mark_started()
-        return OfferResult.sum_results([ledger.offer_links(offer, bounds, self._now()) for offer in offers])
+        return coordinator.OfferResult.sum_results([ledger.offer_links(offer, bounds, self._now()) for offer in offers])
 
     # -- hosts
 
-    async def lease_hosts(self, name: AgentId, hosts: int, urls: int, soon: float = 0.0) -> list[HostGrant]:
+    async def lease_hosts(self, name: AgentId, hosts: int, urls: int, soon: float = 0.0) -> list[coordinator.HostGrant]:
         ledger, now = self._state_for_active(name), self._now()
         ledger.fence_overdue(now, but=name.agent)
         record = ledger.agents[name.agent]
@@ -252,12 +220,12 @@ class MemoryCoordinator:
         for host in hosts:
             ledger.request_host(name.agent, host, self._now())
 
-    async def lease_more_urls(self, name: AgentId, held: Sequence[LeaseId], urls: int) -> list[HostGrant]:
+    async def lease_more_urls(self, name: AgentId, held: Sequence[LeaseId], urls: int) -> list[coordinator.HostGrant]:
         ledger, now = self._state_for_active(name), self._now()
         return [
             ledger.grant_urls(name, each.host, urls, now)
             if ledger.holds(name, each)
-            else HostGrant(each.host, each.epoch, ())
+            else coordinator.HostGrant(each.host, each.epoch, ())
             for each in held
         ]
 
@@ -267,7 +235,7 @@ class MemoryCoordinator:
             if ledger.holds(name, held):
                 ledger.store_payload(held.host, payload, self._now())
 
-    async def release_hosts(self, name: AgentId, hosts: Sequence[ReleasedHost]) -> None:
+    async def release_hosts(self, name: AgentId, hosts: Sequence[coordinator.ReleasedHost]) -> None:
         ledger, now = self._state_for_active(name), self._now()
         for given in hosts:
             if ledger.holds(name, given.lease):
@@ -292,7 +260,9 @@ class MemoryCoordinator:
 
     # -- addresses
 
-    async def lease_addresses(self, name: AgentId, asks: Sequence[AddressRequest]) -> list[AddressReply]:
+    async def lease_addresses(
+        self, name: AgentId, asks: Sequence[coordinator.AddressRequest]
+    ) -> list[coordinator.AddressReply]:
         ledger, now = self._state_for_active(name), self._now()
         ledger.fence_overdue(now, but=name.agent)
         return [ledger.lease_address(name, ask, now) for ask in asks]
@@ -304,19 +274,21 @@ class MemoryCoordinator:
 
     # -- outcomes
 
-    async def ack(self, name: AgentId, told: AckBatch) -> list[Sequence[int]]:
+    async def ack(self, name: AgentId, told: coordinator.AckBatch) -> list[Sequence[int]]:
         return self._state_for_active(name).ack(name, told)
 
-    async def requeue_failed(self, name: AgentId, taken: RetryBatch) -> int:
+    async def requeue_failed(self, name: AgentId, taken: coordinator.RetryBatch) -> int:
         return self._state_for_active(name).requeue_failed(name, taken, self._now())
 
-    async def reserve_pages(self, name: AgentId, ask: ReservationRequest) -> int:
+    async def reserve_pages(self, name: AgentId, ask: coordinator.ReservationRequest) -> int:
         return self._state_for_active(name).reserve_pages(name, ask, self._now())
 
-    async def acked_page_count(self) -> PageCount:
+    async def acked_page_count(self) -> coordinator.PageCount:
         return self.crawl_state().acked_page_count(self._now())
 
-    async def quarantine_damaged_values(self, name: AgentId, damaged: Mapping[LeaseId, Sequence[DamagedField]]) -> int:
+    async def quarantine_damaged_values(
+        self, name: AgentId, damaged: Mapping[LeaseId, Sequence[coordinator.DamagedField]]
+    ) -> int:
         return self._state_for_active(name).quarantine_damaged_values(name, damaged)
 
     async def last_acked_batch(self, name: AgentId) -> int:
@@ -327,90 +299,3 @@ class MemoryCoordinator:
 
     async def close(self) -> None:
         """Do nothing."""
-
-
-class HiddenMemoryCrawl(MemoryCrawl):
-    """Data of a crawl that is not visible yet."""
-
-    def mark_agent_restored(self, name: AgentId, told: int) -> None:
-        self.restored[name.agent] = max(name.incarnation, self.restored.get(name.agent, 0))
-        self.last_retry[name.agent] = max(told, self.last_retry.get(name.agent, 0))
-
-    def restore_outcomes(self, name: AgentId, hosts: Sequence[HostOutcomes], urls: bytes, *, bounded: bool) -> int:
-        counted: list[bool] = []
-        fresh: list[str] = []
-        for host in hosts:
-            new = [kind for key, kind in zip(host.keys, host.kinds, strict=True) if key not in self.seen]
-            counted += (key not in self.seen for key in host.keys)
-            self.seen.update(host.keys)
-            fresh += new
-            if new and bounded:
-                site_hosts, site_urls = self.sites.get(host.site, (0, 0))
-                self.sites[host.site] = (site_hosts + (host.host not in self.hosts), site_urls + len(new))
-            if new:
-                self.hosts.setdefault(host.host, HostRecord())
-        self.settled += len(fresh)
-        self._count_kinds(fresh)
-        if fresh and urls:
-            kinds = tuple(kind for host in hosts for kind in host.kinds)
-            self.kept_batches.setdefault(name.agent, []).append(KeptAckBatch(urls, tuple(counted), kinds))
-        return len(fresh)
-
-    def set_published(self, now: float, lease: float, delay: float, age: float) -> None:
-        self.created_at = now - age
-        self.longest_lease = lease
-        self.record_delay(delay)
-        self.calm_until = now + max(lease, DEFAULT_LEASE) + self.longest_delay + EXTRA_CALM
-        self.epoch = max(self.epoch, int(now * 1000))
-        self.mark_started()
-
-
-class MemoryRebuilder(MemoryCoordinator):
-    """Implementation of `CrawlRebuilder`."""
-
-    def crawl_state(self) -> HiddenMemoryCrawl:
-        ledger = self._server.hidden.get(self._crawl)
-        if not isinstance(ledger, HiddenMemoryCrawl):
-            raise error_messages.crawl_lost_error(self._crawl)
-        ledger.detect_server_restart(self._server.run, self._now())
-        return ledger
-
-    async def clear_outdated_crawl(self, key_seed: int, since: Sequence[HeartbeatId]) -> bool:
-        crawl = self._server.crawls.get(self._crawl)
-        if crawl is None or crawl.spec.key_seed != key_seed or all(map(crawl.knows_heartbeat, since)):
-            return False
-        crawl.detect_server_restart(self._server.run, self._now())
-        if awake := crawl.recently_active_agents(self._now()):
-            raise error_messages.agents_active_error(self._crawl, awake)
-        del self._server.crawls[self._crawl]
-        return True
-
-    async def begin_hidden(self, charter: CrawlSpec) -> CrawlSpec:
-        crawl = self._server.crawls.get(self._crawl)
-        if crawl is not None and crawl.seen:
-            raise error_messages.crawl_not_empty_error(self._crawl)
-        self._server.crawls.pop(self._crawl, None)
-        fresh = HiddenMemoryCrawl(charter, self._server.run, self._now())
-        return self._server.hidden.setdefault(self._crawl, fresh).spec
-
-    async def remove_crawl(self) -> None:
-        self._server.crawls.pop(self._crawl, None)
-        self._server.hidden.pop(self._crawl, None)
-
-    async def restore_outcomes(
-        self, name: AgentId, hosts: Sequence[HostOutcomes], urls: bytes = b"", *, bounded: bool = False
-    ) -> int:
-        return self.crawl_state().restore_outcomes(name, hosts, urls, bounded=bounded)
-
-    async def mark_agent_restored(self, name: AgentId, told: int) -> None:
-        self.crawl_state().mark_agent_restored(name, told)
-
-    async def restore_host_payloads(self, host_payload: Mapping[Host, HostPayload]) -> None:
-        for host, payload in host_payload.items():
-            self.crawl_state().store_payload(host, payload, self._now())
-
-    async def publish_crawl(self, lease: float, delay: float, age: float = 0.0) -> None:
-        if self._crawl in self._server.crawls:
-            raise error_messages.crawl_not_empty_error(self._crawl)
-        self.crawl_state().set_published(self._now(), lease, delay, age)
-        self._server.crawls[self._crawl] = self._server.hidden.pop(self._crawl)

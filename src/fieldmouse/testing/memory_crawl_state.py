@@ -12,30 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 
-from fieldmouse.cluster.coordinator import (
-    MOST_LISTED_AGENTS,
-    PAGE_KIND,
-    AckBatch,
-    AddressReply,
-    AddressRequest,
-    AgentId,
-    CrawlSpec,
-    DamagedField,
-    HeartbeatId,
-    HeartbeatRequest,
-    HostGrant,
-    HostPayload,
-    LeaseId,
-    LinkOffer,
-    OfferResult,
-    PageCount,
-    ReleasedHost,
-    ReservationRequest,
-    RetryBatch,
-    Row,
-    SiteBounds,
-    compute_reservation,
-)
+from fieldmouse.cluster import coordinator
+from fieldmouse.cluster.coordinator import AgentId, CrawlSpec, HostPayload, LeaseId, Row
 from fieldmouse.cluster.decoding import UrlsToRefetch
 from fieldmouse.url import Host, Url
 
@@ -153,7 +131,7 @@ class KeptAckBatch:
     kinds: tuple[str, ...]
 
 
-def next_names(names: Sequence[str], after: str, most: int = MOST_LISTED_AGENTS) -> Sequence[str]:
+def next_names(names: Sequence[str], after: str, most: int = coordinator.MOST_LISTED_AGENTS) -> Sequence[str]:
     """Next names of a sorted list to report, at most `most`, starting over at the end.
 
     >>> ["".join(next_names("abcdf", after, most=3)) for after in ("", "c", "e", "z")]
@@ -224,7 +202,7 @@ class MemoryCrawl:
             self.lost_epochs.append((self.epoch + 1, self.epoch + EPOCH_JUMP))
             self.epoch += EPOCH_JUMP
 
-    def knows_heartbeat(self, since: HeartbeatId) -> bool:
+    def knows_heartbeat(self, since: coordinator.HeartbeatId) -> bool:
         is_recorded = self.last_heartbeat.get(since.agent, (0, 0)) >= (since.incarnation, since.number)
         return is_recorded or self.restored.get(since.agent, 0) >= since.incarnation
 
@@ -263,7 +241,7 @@ class MemoryCrawl:
         record.seen_at, record.deadline = now, max(record.deadline, now + lease)
         self.longest_lease = max(self.longest_lease, lease)
 
-    def record_heartbeat(self, name: AgentId, beat: HeartbeatRequest, now: float) -> None:
+    def record_heartbeat(self, name: AgentId, beat: coordinator.HeartbeatRequest, now: float) -> None:
         before = self.last_heartbeat.get(name.agent, (0, 0))
         self.last_heartbeat[name.agent] = max(before, (name.incarnation, beat.number))
         self.extend_lease(name, now, beat.lease_seconds)
@@ -293,7 +271,9 @@ class MemoryCrawl:
 
     # -- links
 
-    def offer_links(self, offer: LinkOffer, bounds: SiteBounds, now: float) -> OfferResult:
+    def offer_links(
+        self, offer: coordinator.LinkOffer, bounds: coordinator.SiteBounds, now: float
+    ) -> coordinator.OfferResult:
         fresh: dict[int, bytes] = {}
         for key, row in offer.links:
             if key not in self.seen:
@@ -301,7 +281,7 @@ class MemoryCrawl:
         hosts, urls = self.sites.get(offer.site, (0, 0))
         record = self.hosts.get(offer.host)
         if record is None and 0 < bounds.hosts <= hosts:
-            return OfferResult(0, dropped_hosts=len(fresh))
+            return coordinator.OfferResult(0, dropped_hosts=len(fresh))
         rows = list(fresh.items())[: max(0, bounds.urls - urls) if bounds.urls else None]
         if rows:
             if record is None:
@@ -311,7 +291,7 @@ class MemoryCrawl:
                 self.sites[offer.site] = (hosts, urls + len(rows))
             self.seen.update(key for key, _ in rows)
             self._enqueue_rows(record, rows, now)
-        return OfferResult(len(rows), dropped_urls=len(fresh) - len(rows))
+        return coordinator.OfferResult(len(rows), dropped_urls=len(fresh) - len(rows))
 
     def mark_started(self) -> None:
         self.started = True
@@ -397,20 +377,20 @@ class MemoryCrawl:
                 hosts.append(host)
         return hosts
 
-    def lease_host(self, name: AgentId, host: Host, urls: int, now: float) -> HostGrant:
+    def lease_host(self, name: AgentId, host: Host, urls: int, now: float) -> coordinator.HostGrant:
         self.epoch += 1
         record = self.hosts[host]
         record.holder, record.epoch, record.place = name, self.epoch, ""
         self.host_requests.get(name.agent, {}).pop(host, None)
         return self.grant_urls(name, host, urls, now)
 
-    def grant_urls(self, name: AgentId, host: Host, urls: int, now: float) -> HostGrant:
+    def grant_urls(self, name: AgentId, host: Host, urls: int, now: float) -> coordinator.HostGrant:
         """Grant URLs of a held host under its present epoch."""
         record = self.hosts[host]
         rows = [record.waiting.popleft() for _ in range(min(urls, len(record.waiting)))]
         if rows:
             self.leases.setdefault(record.epoch, UrlLease(host, name)).owed.update(rows)
-        return HostGrant(host, record.epoch, rows, record.current_payload(now), len(record.waiting))
+        return coordinator.HostGrant(host, record.epoch, rows, record.current_payload(now), len(record.waiting))
 
     def release_host(self, host: Host, now: float, place: str = "", not_before: float = 0.0) -> None:
         """Release a host; it goes to the agent that wished for it, or else to `place`."""
@@ -444,7 +424,7 @@ class MemoryCrawl:
             if is_meant(lease.agent_id):
                 self.return_urls(epoch, list(lease.owed.items()), now)
 
-    def give_back(self, given: ReleasedHost, now: float) -> None:
+    def give_back(self, given: coordinator.ReleasedHost, now: float) -> None:
         """Release a host on behalf of its holder, with the URLs that were not visited."""
         host, record = given.lease.host, self.hosts[given.lease.host]
         if record.holder is not None and self.owes_urls(record.holder, given.lease):
@@ -464,24 +444,24 @@ class MemoryCrawl:
 
     # -- addresses
 
-    def lease_address(self, name: AgentId, ask: AddressRequest, now: float) -> AddressReply:
+    def lease_address(self, name: AgentId, ask: coordinator.AddressRequest, now: float) -> coordinator.AddressReply:
         """Grant the address if it is free and rested, and `name` may visit the host."""
         may_visit = ask.lease.epoch == 0 or self.holds(name, ask.lease)
         if not may_visit or now > self.agents[name.agent].deadline:
-            return AddressReply(False, ADDRESS_RETRY_SECONDS)
+            return coordinator.AddressReply(False, ADDRESS_RETRY_SECONDS)
         record = self.addresses.setdefault(ask.address, AddressRecord())
         holder = record.holder
         if holder is not None and holder != name:
             if self.was_never_fenced(holder):
-                return AddressReply(False, max(record.delay, ADDRESS_RETRY_SECONDS), holder.agent)
+                return coordinator.AddressReply(False, max(record.delay, ADDRESS_RETRY_SECONDS), holder.agent)
             # until then its holder may have sent requests
             self.release_address(holder, ask.address, self.fenced_until.get(holder, now) + record.delay)
         ready_at = max(record.not_before, self.calm_until)
         if holder != name and now < ready_at:
-            return AddressReply(False, ready_at - now)
+            return coordinator.AddressReply(False, ready_at - now)
         record.holder, record.delay = name, ask.delay
         self.record_delay(ask.delay)
-        return AddressReply(True)
+        return coordinator.AddressReply(True)
 
     def release_address(self, name: AgentId, address: str, not_before: float) -> None:
         """End a visit. The address rests from then on, even if another agent holds it by now."""
@@ -495,7 +475,7 @@ class MemoryCrawl:
         """Whether a server granted this epoch and was killed before it wrote that to disk."""
         return any(first <= epoch <= last for first, last in self.lost_epochs)
 
-    def ack(self, name: AgentId, told: AckBatch) -> list[Sequence[int]]:
+    def ack(self, name: AgentId, told: coordinator.AckBatch) -> list[Sequence[int]]:
         """Acknowledge outcomes; returns the rejected keys of each lease.
 
         A key that is no longer owed was acknowledged before.
@@ -515,13 +495,15 @@ class MemoryCrawl:
             kinds = [kind for kind, counts in zip(every, counted, strict=True) if counts]
             self._count_kinds(kinds)
             record = self.agents[name.agent]
-            record.reserved_pages = max(0, record.reserved_pages - kinds.count(PAGE_KIND))
+            record.reserved_pages = max(0, record.reserved_pages - kinds.count(coordinator.PAGE_KIND))
             if told.urls:
                 kept = KeptAckBatch(told.urls, tuple(counted), tuple(every))
                 self.kept_batches.setdefault(name.agent, []).append(kept)
         return strays
 
-    def quarantine_damaged_values(self, name: AgentId, damaged: Mapping[LeaseId, Sequence[DamagedField]]) -> int:
+    def quarantine_damaged_values(
+        self, name: AgentId, damaged: Mapping[LeaseId, Sequence[coordinator.DamagedField]]
+    ) -> int:
         """Set unreadable values aside and settle URLs whose rows are among them; returns their number."""
         urls = 0
         for held, values in damaged.items():
@@ -536,23 +518,23 @@ class MemoryCrawl:
                     self.quarantined += self.hosts[held.host].drop_field(value.field)
         return urls
 
-    def reserve_pages(self, name: AgentId, ask: ReservationRequest, now: float) -> int:
+    def reserve_pages(self, name: AgentId, ask: coordinator.ReservationRequest, now: float) -> int:
         living = {agent: record for agent, record in self.agents.items() if record.active}
         own, counted = living.pop(name.agent), self.acked_page_count(now)
         others = sum(record.reserved_pages for record in living.values())
-        own.reserved_pages = compute_reservation(
+        own.reserved_pages = coordinator.compute_reservation(
             ask, booked=counted.acked, others=others, agents=1 + len(living), calm=counted.calm
         )
         return own.reserved_pages
 
-    def acked_page_count(self, now: float) -> PageCount:
-        return PageCount(self.kinds.get(PAGE_KIND, 0), now < self.calm_until)
+    def acked_page_count(self, now: float) -> coordinator.PageCount:
+        return coordinator.PageCount(self.kinds.get(coordinator.PAGE_KIND, 0), now < self.calm_until)
 
     def _count_kinds(self, kinds: Iterable[str], sign: int = 1) -> None:
         for kind in filter(None, kinds):
             self.kinds[kind] = self.kinds.get(kind, 0) + sign
 
-    def requeue_failed(self, name: AgentId, taken: RetryBatch, now: float) -> int:
+    def requeue_failed(self, name: AgentId, taken: coordinator.RetryBatch, now: float) -> int:
         """Let the rows wait again, no longer settled, unless this part was received before."""
         if taken.number <= self.last_retry.get(name.agent, 0):
             return 0

@@ -14,13 +14,8 @@ from enum import StrEnum
 import numpy as np
 import numpy.typing as npt
 
-from fieldmouse.policy.polling_automata import (
-    NodeOverloadAutomaton,
-    count_penalties,
-    poll_frequency,
-    push_history,
-    states_after_poll,
-)
+from fieldmouse.policy import polling_automata
+from fieldmouse.policy.polling_automata import NodeOverloadAutomaton
 from fieldmouse.policy.site_packing.adaptive_packing import AdaptiveSitePacking
 from fieldmouse.policy.site_packing.bin_packing import bin_loads
 from fieldmouse_lab.refresh.contest import PageSet
@@ -131,7 +126,7 @@ class _Game:
                 self.p = np.roll(self.p, -1)
             polls, updates = self.polled()
             self.states = self.nodes.repair_overloads(
-                self.states, count_penalties(self.history), scheme.population.sites, self.rng
+                self.states, polling_automata.count_penalties(self.history), scheme.population.sites, self.rng
             )
             weight = float(self.states.sum()) / scheme.resolution
             yield weight, self.nodes.used_bins, polls, updates, 1 - np.count_nonzero(self.stale) / pages
@@ -144,11 +139,11 @@ class _Game:
         if self.scheme.reading is PollReading.HALF:
             overlooked = changes & (self.rng.random(len(self.p)) < 0.5)
         self.stale |= changes & ~overlooked
-        polled = np.flatnonzero(poll_frequency(self.states, resolution) > self.rng.random(len(self.p)))
+        polled = np.flatnonzero(polling_automata.poll_frequency(self.states, resolution) > self.rng.random(len(self.p)))
         found = changes if self.scheme.reading is PollReading.THIS_SLOT else self.stale
         changed = found[polled]
-        self.states[polled] = states_after_poll(self.states[polled], changed, resolution)
-        self.history[polled] = push_history(self.history[polled], changed, self.scheme.register)
+        self.states[polled] = polling_automata.states_after_poll(self.states[polled], changed, resolution)
+        self.history[polled] = polling_automata.push_history(self.history[polled], changed, self.scheme.register)
         self.stale |= overlooked
         self.stale[polled] = False
         return len(polled), int(np.count_nonzero(changed))

@@ -19,18 +19,12 @@ from typing import Any, NamedTuple
 
 from isal import isal_zlib
 
+from fieldmouse.testing.meadow import rng
 from fieldmouse.testing.meadow.changes import PageVersion
 from fieldmouse.testing.meadow.options import MeadowOptions
 from fieldmouse.testing.meadow.paths import PageTraits, SpecialPath, child_pages, path_of, special_path
 from fieldmouse.testing.meadow.plan import MeadowPlan, Site
-from fieldmouse.testing.meadow.rng import (
-    MASK,
-    MULTIPLIER,
-    lognormal_quantiles,
-    random_threshold,
-    random_words,
-    salted_random_words,
-)
+from fieldmouse.testing.meadow.rng import lognormal_quantiles, random_threshold, random_words
 from fieldmouse.testing.meadow.words import ALL_TOPIC_WORDS, NAMES, TOPIC_WORDS, paragraphs
 
 
@@ -270,7 +264,7 @@ class PageRenderer:
         ]
         x = dice[15]
         for k in range((wanted - len(own) + _BLOCK // 2) // _BLOCK):
-            x = (x * MULTIPLIER + 1) & MASK
+            x = (x * rng.MULTIPLIER + 1) & rng.MASK
             pieces.append(self._shared_link_block(site, x >> 40, own=k % 3 != 2))
         missing = int(self._bytes * self._sizes[dice[15] >> 8 & 1023]) - sum([len(piece[0]) for piece in pieces])
         pieces += self._fillers.pieces_of_size(missing - len(shell.footer[0]), x >> 24)
@@ -305,7 +299,7 @@ class PageRenderer:
         for nook in self.traits.special_links(site, page, dice):
             items.append(self._special_link_item(site, page, nook, dice))
         singles = max(0, min(_SINGLES, wanted - len(items)))
-        faces = salted_random_words(site.salt, -1 - page)
+        faces = rng.salted_random_words(site.salt, -1 - page)
         own, hrefs = site.linked, self._hrefs
         half = singles // 2 if own > 4 else 0
         for face in faces[:half]:

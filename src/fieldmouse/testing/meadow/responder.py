@@ -22,19 +22,12 @@ from typing import NamedTuple
 import brotli
 import zstandard
 
+from fieldmouse.testing.meadow import paths
 from fieldmouse.testing.meadow.addresses import place_of_client
 from fieldmouse.testing.meadow.changes import Location, PageChanges, PageLifetimes, PageVersion
 from fieldmouse.testing.meadow.options import MeadowOptions
 from fieldmouse.testing.meadow.page import CompressedPiece, PageRenderer, gzip_member, join_plain, render_noise
-from fieldmouse.testing.meadow.paths import (
-    SpecialPath,
-    is_redirect_chain,
-    original_page_of,
-    page_random_words,
-    parse_path,
-    path_of,
-    special_path,
-)
+from fieldmouse.testing.meadow.paths import SpecialPath, page_random_words, path_of, special_path
 from fieldmouse.testing.meadow.plan import MeadowPlan, Site
 from fieldmouse.testing.meadow.rng import random_threshold, random_words
 
@@ -191,7 +184,7 @@ class Responder:
         if site.habits.busy and self._is_first_time(self.plan.options.pages + site.number):
             wait = b"Retry-After: %d\r\n" % self.plan.options.busy_seconds
             return MeadowResponse(429, _HTML + wait, b"<!DOCTYPE html><title>busy</title><p>Come back later.</p>\n")
-        place = parse_path(site, path)
+        place = paths.parse_path(site, path)
         if place is not None and place.special is None:
             return self._page_response(site, place.number, ask, now)
         if place is not None and place.special is not None:
@@ -219,7 +212,7 @@ class Responder:
             return MeadowResponse(0, b"", b"", stall=True)
         if signs.fails_once(dice) and self._is_first_time(site.pages_before + page):
             return _error_response(500)
-        shown = original_page_of(site, page)
+        shown = paths.original_page_of(site, page)
         if shown != page:
             dice = page_random_words(site, shown)
         version = self.changes.page_version_at_rate(site, shown, self.changes.change_rate_from_rng(dice), now)
@@ -301,11 +294,11 @@ class Responder:
             fresh = f"{path_of(site, number)}?sid={self._chance.getrandbits(32):08x}"
             return _small_page("Welcome back", [fresh, path_of(site, number), "/"])
         if nook is SpecialPath.ONWARD:
-            if not is_redirect_chain(dice):
+            if not paths.is_redirect_chain(dice):
                 return _error_response(404)
             return _redirect_response(301, site.origin + path_of(site, dice[10] % site.original))
         linked = nook in self.renderer.traits.special_links(site, number, dice)
-        if nook is SpecialPath.GONE or not linked or number != original_page_of(site, number):
+        if nook is SpecialPath.GONE or not linked or number != paths.original_page_of(site, number):
             return _error_response(404)
         if nook is SpecialPath.BROKEN:
             return _error_response(500)
@@ -317,7 +310,7 @@ class Responder:
 
     def _redirect_of_page(self, site: Site, number: int, dice: list[int]) -> MeadowResponse:
         status = redirect_status(dice)
-        if is_redirect_chain(dice):
+        if paths.is_redirect_chain(dice):
             return _redirect_response(status, special_path(SpecialPath.ONWARD, number))
         if dice[9] % 4 == 1:
             other = self.plan.popular_sites[dice[10] % 4096]

@@ -15,15 +15,13 @@ within 10 %.
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 
 import numpy as np
 
-from fieldmouse_lab.catalogue import Row, Sample, Verdict
+from fieldmouse_lab.catalogue import Row, Sample, Verdict, read_printed
 
 COLOURS = 100_000
 PLACES = 1_000
@@ -71,9 +69,8 @@ def _read(row: str, columns: list[float], simulations: int, down: str, across: s
 @cache
 def printed_tables() -> dict[str, UrnTable]:
     """All tables by number, such as "8.10"."""
-    text = files("fieldmouse_lab.papers").joinpath("printed/thesis.toml").read_text()
     result: dict[str, UrnTable] = {}
-    for entry in tomllib.loads(text)["table"]:
+    for entry in read_printed("thesis")["table"]:
         simulations = entry.get("simulations", 1)
         cells = tuple(
             cell

@@ -1,8 +1,8 @@
 """Printed numbers of the thesis on KALMAN-BLAWLB, and the interpretations where its text is ambiguous.
 
 Tarjei Romtveit, Load-balancing by applying a Bayesian Learning Automata (BLA) scheme in a non-stationary
-web-crawler network, master's thesis, University of Agder, 2010. Levels that the thesis gives as a range
-("1 - 1.1") are kept as a range.
+web-crawler network, master's thesis, University of Agder, 2010. Numbers are read from
+`printed/network.toml`. Levels that the thesis gives as a range ("1 - 1.1") are kept as a range.
 
 Round trips as printed cannot give the printed level of consistent hashing. Two interpretations do:
 calibrated trips and literal trips with more work per visit. The noises in table 7.4 are either standard
@@ -17,8 +17,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+import msgspec
 import numpy as np
 
+from fieldmouse_lab.catalogue import read_printed
 from fieldmouse_lab.network.environment import TripReading
 from fieldmouse_lab.network.play import NetworkSetting, web_of_seed
 
@@ -41,18 +43,7 @@ class PrintedRun:
         return "Small" if self.times == 1 else "Large"
 
 
-RUNS = (
-    PrintedRun("experiment 1", "kalman", 1, "1795.49", 0.1, 2.0, rate=(1.2, 1.3)),
-    PrintedRun("experiment 2", "kalman", 1, "46242", 2.0, 4.0, rate=(1.5, 1.5)),
-    PrintedRun("experiment 3", "kalman", 1, "25715.58", 0.1, 20.0, rate=(1.2, 1.3)),
-    PrintedRun("experiment 4", "kalman", 10, "14542.13", 0.1, 2.0, rate=(1.2, 1.3), fairness=(250, 300)),
-    PrintedRun("experiment 5", "kalman", 10, "12131.8", 2.0, 4.0, rate=(1.2, 1.3), fairness=(250, 300)),
-    PrintedRun("experiment 6", "kalman", 10, "19726", 1.0, 20.0, rate=(1.2, 1.3), fairness=(250, 300)),
-    PrintedRun("consistent hashing, Small", "hash", 1, "0", rate=(1.0, 1.1)),
-    PrintedRun("consistent hashing, Large", "hash", 10, "0", rate=(1.0, 1.1), fairness=(200, 400)),
-    PrintedRun("IPMicra, Small", "ipmicra", 1, "92.78", rate=(1.0, 1.1)),
-    PrintedRun("IPMicra, Large", "ipmicra", 10, "1046.43", fairness=(1000, 1200)),
-)
+RUNS = msgspec.convert(read_printed("network")["run"], tuple[PrintedRun, ...])
 
 #: Sizes of the partitions by environment (Table 7.2).
 PARTITIONS = {"Small": (6, 13, 25, 56), "Large": (60, 130, 250, 560)}
