@@ -17,8 +17,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from fieldmouse.cluster import decoding as blocks
-from fieldmouse.cluster import error_messages
+from fieldmouse.cluster import decoding, error_messages
 from fieldmouse.cluster.coordinator import (
     MOST_EXAMPLES,
     MOST_LISTED_AGENTS,
@@ -205,7 +204,7 @@ class RedisCoordinator:
                 log.warning("a batch of URLs that %s acknowledged cannot be read, and is left out: %s", agent, trouble)
                 await self._run_script("again", agent, digest, 0, 0)
                 continue
-            left = (len(batch.retried_keys), *map(blocks.signed_key, batch.retried_keys))
+            left = codec.key_args(batch.retried_keys)
             hosts = [(host, rows, kinds) for host, (rows, kinds) in batch.hosts.items()]
             urls_again += await self._requeue_urls("again", (agent, digest, *left, len(hosts)), hosts)
         return urls_again
@@ -248,7 +247,7 @@ class RedisCoordinator:
             hosts, self._decode_reply(partial(codec.parse_queue_ends, hosts=len(hosts)), reply), strict=True
         ):
             try:
-                smaller = blocks.repack_blocks(tail)
+                smaller = decoding.repack_blocks(tail)
             except DamagedValue:
                 continue  # the agent that is granted it quarantines it
             queues.append((host, len(tail), digest, len(smaller), *smaller))
@@ -302,8 +301,8 @@ class RedisCoordinator:
         holds, owes = self._decode_reply(codec.parse_leases, await self._run_script("holdings", name=name))
         for held in sorted(holds | owes, key=lambda held: held.epoch):
             keys = known.get(held, ())
-            words = (held.host, held.epoch, int(held in known), len(keys))
-            await self._run_script("surrender", 1, *words, *map(blocks.signed_key, keys), name=name)
+            words = (held.host, held.epoch, int(held in known), *codec.key_args(keys))
+            await self._run_script("surrender", 1, *words, name=name)
         return [held for held in known if held not in holds and held not in owes]
 
     # -- addresses
