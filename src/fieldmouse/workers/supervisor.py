@@ -350,11 +350,8 @@ class WorkerConnection(asyncio.Protocol):
     def connection_lost(self, _: Exception | None) -> None:
         self._transport = None
         assert self._worker is not None
-        in_hand, in_plugin, code = (
-            self._worker.current_page,
-            self._worker.in_plugin,
-            self._worker.wait_or_kill(EXIT_GRACE),
-        )
+        in_hand, in_plugin = self._worker.current_page, self._worker.in_plugin
+        code = self._worker.wait_or_kill(EXIT_GRACE)
         self._worker = None
         self._earlier_peak = max(self._earlier_peak, self._peak)
         begun, self._begun = self._begun, False

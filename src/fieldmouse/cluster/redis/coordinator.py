@@ -111,6 +111,12 @@ class RedisCoordinator:
         except ValueError as trouble:  # `DamagedValue`
             raise unreadable_data_error(self._server.label, trouble) from trouble
 
+    async def _call(
+        self, read: Callable[[Any], T], act: str, *arguments: ScriptArgument, name: AgentId | None = None
+    ) -> T:
+        """Run a script and decode its answer."""
+        return self._decode_reply(read, await self._run_script(act, *arguments, name=name))
+
     # -- the crawl
 
     async def server_identity(self) -> str:
@@ -124,7 +130,7 @@ class RedisCoordinator:
         return decode_crawl_spec(reply, self._server.label)
 
     async def create_crawl(self, spec: CrawlSpec) -> CrawlSpec:
-        return self._decode_reply(self._decode_spec, await self._run_script("found", msgspec.json.encode(spec)))
+        return await self._call(self._decode_spec, "found", msgspec.json.encode(spec))
 
     async def stop_crawl(self, why: str) -> None:
         await self._run_script("end", why)
@@ -143,7 +149,7 @@ class RedisCoordinator:
             done = await self._run_script("sweep")
 
     async def was_never_fenced(self, name: AgentId) -> bool:
-        return self._decode_reply(parse_bool_reply, await self._run_script("outlives", name.agent, name.incarnation))
+        return await self._call(parse_bool_reply, "outlives", name.agent, name.incarnation)
 
     async def check_no_data_lost(self, since: HeartbeatId) -> None:
         await self._run_script("recalls", *codec.heartbeat_mark_args(since))
@@ -154,8 +160,7 @@ class RedisCoordinator:
             await self._server.check_no_eviction()
         since, lease = codec.heartbeat_mark_args(beat.since), codec.milliseconds(beat.lease_seconds)
         words = (beat.status, lease, beat.list_after, MOST_LISTED_AGENTS, beat.number, *since, beat.known_scope_pages)
-        reply = await self._run_script("beat", *words, name=name)
-        heartbeat_reply, swept = self._decode_reply(codec.parse_heartbeat_reply, reply)
+        heartbeat_reply, swept = await self._call(codec.parse_heartbeat_reply, "beat", *words, name=name)
         await self._release_leases_of_fenced_agents(swept)
         return heartbeat_reply
 
@@ -166,14 +171,12 @@ class RedisCoordinator:
         await self._release_leases_of_fenced_agents(await self._run_script("leave", name.agent, name.incarnation, 1))
 
     async def totals(self) -> CrawlTotals:
-        return self._decode_reply(codec.parse_totals, await self._run_script("look"))
+        return await self._call(codec.parse_totals, "look")
 
     async def stranded_hosts(self) -> StrandedHosts:
         total, names, cursor = 0, dict[Host, None](), ""
         while True:
-            cursor, count, hosts, repaired = self._decode_reply(
-                codec.parse_stranded, await self._run_script("stranded", cursor)
-            )
+            cursor, count, hosts, repaired = await self._call(codec.parse_stranded, "stranded", cursor)
             fresh = [host for host in hosts if host not in names]
             total += count - (len(hosts) - len(fresh))  # a scan may return a key twice
             names.update(dict.fromkeys(fresh))
@@ -181,13 +184,13 @@ class RedisCoordinator:
                 return StrandedHosts(total, tuple(names)[:MOST_EXAMPLES], repaired)
 
     async def list_agents(self) -> list[ListedAgent]:
-        return self._decode_reply(codec.parse_agents_of_totals, await self._run_script("look"))
+        return await self._call(codec.parse_agents_of_totals, "look")
 
     async def list_departed_agents(self) -> list[ListedAgent]:
-        return self._decode_reply(codec.parse_agents, await self._run_script("departed"))
+        return await self._call(codec.parse_agents, "departed")
 
     async def request_drain(self, agent: str) -> bool:
-        return self._decode_reply(parse_bool_reply, await self._run_script("drain", agent))
+        return await self._call(parse_bool_reply, "drain", agent)
 
     async def forget_agent(self, agent: str, *, again: bool) -> int:
         await self._release_leases_of_fenced_agents(await self._run_script("leave", agent, "", 0))
@@ -230,10 +233,8 @@ class RedisCoordinator:
     async def offer_links(self, offers: Sequence[LinkOffer], bounds: SiteBounds, *, seeds: bool = False) -> OfferResult:
         results: list[OfferResult] = []
         for part in codec.split_offers(offers) if offers else [[]]:
-            reply = await self._run_script(
-                "offer", bounds.hosts, bounds.urls, int(seeds), *codec.count_and_flatten(map(codec.offer_args, part))
-            )
-            result, raw = self._decode_reply(codec.parse_offer_result, reply)
+            words = (bounds.hosts, bounds.urls, int(seeds), *codec.count_and_flatten(map(codec.offer_args, part)))
+            result, raw = await self._call(codec.parse_offer_result, "offer", *words)
             results.append(result)
             if raw:
                 await self._compress_queue_tails(raw)
@@ -241,11 +242,9 @@ class RedisCoordinator:
 
     async def _compress_queue_tails(self, hosts: Sequence[bytes]) -> None:
         """Compress the raw ends of these queues, unless they change in between."""
-        reply = await self._run_script("tails", len(hosts), *hosts)
+        ends = await self._call(partial(codec.parse_queue_ends, hosts=len(hosts)), "tails", len(hosts), *hosts)
         queues: list[tuple[ScriptArgument, ...]] = []
-        for host, (tail, digest) in zip(
-            hosts, self._decode_reply(partial(codec.parse_queue_ends, hosts=len(hosts)), reply), strict=True
-        ):
+        for host, (tail, digest) in zip(hosts, ends, strict=True):
             try:
                 smaller = decoding.repack_blocks(tail)
             except DamagedValue:
@@ -257,8 +256,7 @@ class RedisCoordinator:
     # -- hosts
 
     async def lease_hosts(self, name: AgentId, hosts: int, urls: int, soon: float = 0.0) -> list[HostGrant]:
-        answer = await self._run_script("lease", hosts, urls, codec.milliseconds(soon), name=name)
-        reply = self._decode_reply(codec.parse_grants, answer)
+        reply = await self._call(codec.parse_grants, "lease", hosts, urls, codec.milliseconds(soon), name=name)
         await self._release_leases_of_fenced_agents(reply.all_released)
         for host, epoch in reply.surplus:
             await self._run_script("surrender", 1, host, epoch, 0, 0, name=name)
@@ -276,10 +274,8 @@ class RedisCoordinator:
         grants: list[HostGrant] = []
         for start in range(0, len(held), _MOST_HOSTS):
             part = held[start : start + _MOST_HOSTS]
-            reply = await self._run_script(
-                "more", urls, *codec.count_and_flatten((each.host, each.epoch) for each in part), name=name
-            )
-            grants += self._decode_reply(partial(codec.parse_more_urls, held=part), reply)
+            words = codec.count_and_flatten((each.host, each.epoch) for each in part)
+            grants += await self._call(partial(codec.parse_more_urls, held=part), "more", urls, *words, name=name)
         return grants
 
     async def save_host_payloads(self, name: AgentId, host_payload: Mapping[LeaseId, HostPayload]) -> None:
@@ -298,7 +294,7 @@ class RedisCoordinator:
         await self._run_script("putback", *words, name=name)
 
     async def reconcile_leases(self, name: AgentId, known: Mapping[LeaseId, Collection[int]]) -> list[LeaseId]:
-        holds, owes = self._decode_reply(codec.parse_leases, await self._run_script("holdings", name=name))
+        holds, owes = await self._call(codec.parse_leases, "holdings", name=name)
         for held in sorted(holds | owes, key=lambda held: held.epoch):
             keys = known.get(held, ())
             words = (held.host, held.epoch, int(held in known), *codec.key_args(keys))
@@ -311,8 +307,7 @@ class RedisCoordinator:
         words = codec.count_and_flatten(
             (ask.address, ask.lease.host, ask.lease.epoch, codec.milliseconds(ask.delay)) for ask in asks
         )
-        reply = await self._run_script("ask", *words, name=name)
-        return self._decode_reply(partial(codec.parse_address_replies, asks=len(asks)), reply)
+        return await self._call(partial(codec.parse_address_replies, asks=len(asks)), "ask", *words, name=name)
 
     async def release_addresses(self, name: AgentId, rests: Mapping[str, float]) -> None:
         words = codec.count_and_flatten((address, codec.milliseconds(rest)) for address, rest in rests.items())
@@ -321,8 +316,8 @@ class RedisCoordinator:
     # -- outcomes
 
     async def ack(self, name: AgentId, told: AckBatch) -> list[Sequence[int]]:
-        answers = await self._run_script("book", *codec.ack_args(told), name=name)
-        results = self._decode_reply(partial(codec.parse_ack_results, bookings=len(told.acks)), answers)
+        read = partial(codec.parse_ack_results, bookings=len(told.acks))
+        results = await self._call(read, "book", *codec.ack_args(told), name=name)
         return [() if counts else ack.keys for counts, ack in zip(results, told.acks, strict=True)]
 
     async def requeue_failed(self, name: AgentId, taken: RetryBatch) -> int:
@@ -331,18 +326,16 @@ class RedisCoordinator:
 
     async def reserve_pages(self, name: AgentId, ask: ReservationRequest) -> int:
         words = (ask.limit, ask.keep, ask.want, ask.acked_elsewhere, int(ask.frozen))
-        return self._decode_reply(parse_int_reply, await self._run_script("reserve", *words, name=name))
+        return await self._call(parse_int_reply, "reserve", *words, name=name)
 
     async def acked_page_count(self) -> PageCount:
-        return self._decode_reply(codec.parse_page_count, await self._run_script("pages"))
+        return await self._call(codec.parse_page_count, "pages")
 
     async def last_acked_batch(self, name: AgentId) -> int:
-        return self._decode_reply(parse_int_reply, await self._run_script("lasttold", name.agent, name.incarnation))
+        return await self._call(parse_int_reply, "lasttold", name.agent, name.incarnation)
 
     async def quarantine_damaged_values(self, name: AgentId, damaged: Mapping[LeaseId, Sequence[DamagedField]]) -> int:
-        return self._decode_reply(
-            parse_int_reply, await self._run_script("quarantine", *codec.quarantine_args(damaged), name=name)
-        )
+        return await self._call(parse_int_reply, "quarantine", *codec.quarantine_args(damaged), name=name)
 
     async def close(self) -> None:
         await self._server.close()

@@ -26,8 +26,7 @@ class RedisRebuilder(RedisCoordinator):
 
     async def begin_hidden(self, spec: CrawlSpec) -> CrawlSpec:
         await self._server.check_no_eviction()
-        reply = await self._run_script("hide", msgspec.json.encode(spec))
-        return self._decode_reply(self._decode_spec, reply)
+        return await self._call(self._decode_spec, "hide", msgspec.json.encode(spec))
 
     async def clear_outdated_crawl(self, key_seed: int, since: Sequence[HeartbeatId]) -> bool:
         visible = await self.crawl_spec()  # of the visible crawl
@@ -69,17 +68,15 @@ class RedisRebuilder(RedisCoordinator):
     async def restore_outcomes(
         self, name: AgentId, hosts: Sequence[HostOutcomes], urls: bytes = b"", *, bounded: bool = False
     ) -> int:
-        reply = await self._run_script("restore", name.agent, int(bounded), *codec.restore_args(hosts, urls))
-        return self._decode_reply(parse_int_reply, reply)
+        words = (name.agent, int(bounded), *codec.restore_args(hosts, urls))
+        return await self._call(parse_int_reply, "restore", *words)
 
     async def mark_agent_restored(self, name: AgentId, told: int) -> None:
         await self._run_script("noterestored", name.agent, name.incarnation, told)
 
     async def restore_host_payloads(self, host_payload: Mapping[Host, HostPayload]) -> None:
-        await self._run_script(
-            "settlehosts",
-            *codec.count_and_flatten((host, *codec.payload_args(payload)) for host, payload in host_payload.items()),
-        )
+        words = codec.count_and_flatten((host, *codec.payload_args(payload)) for host, payload in host_payload.items())
+        await self._run_script("settlehosts", *words)
 
     async def publish_crawl(self, lease: float, delay: float, age: float = 0.0) -> None:
         await self._run_script("publish", codec.milliseconds(lease), codec.milliseconds(delay), codec.milliseconds(age))
