@@ -224,11 +224,8 @@ class OutageDetector:
     ):
         """The concurrency that the network allows is written to the `meter`."""
         self.resolver, self._clock = transport.resolver, transport.clock
-        self._seeds, self._meter, self._bell = (
-            list(islice(seeds, _SEEDS)),
-            meter or BackpressureState(),
-            bell or WakeUpCallbacks(),
-        )
+        self._seeds = list(islice(seeds, _SEEDS))
+        self._meter, self._bell = meter or BackpressureState(), bell or WakeUpCallbacks()
         self.outage = OutageEvidence()
         self._enquiry = NetworkCheck(transport, politeness, size, self._record_witness_response)
         self._there = SharedCheck(self._clock, lambda: self._enquiry.any_host_responds(self._hosts_to_ask()))

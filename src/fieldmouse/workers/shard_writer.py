@@ -23,13 +23,7 @@ import msgspec
 from selectolax.lexbor import LexborHTMLParser
 
 from fieldmouse.archive import duplicate_detection, warc_writer
-from fieldmouse.archive.duplicate_detection import (
-    DigestStore,
-    compute_sketch,
-    format_digest,
-    max_sketch_distance,
-    payload_digest,
-)
+from fieldmouse.archive.duplicate_detection import DigestStore, format_digest, payload_digest
 from fieldmouse.archive.warc_reader import ArchivedVersionReader
 from fieldmouse.archive.warc_writer import MIN_REVISIT_BYTES, WarcWriter
 from fieldmouse.config.rules_from_settings import PageProcessingConfig
@@ -42,15 +36,7 @@ from fieldmouse.diff.change_detection import (
 )
 from fieldmouse.errors import FieldmouseError, storage_errors
 from fieldmouse.import_string import import_callable
-from fieldmouse.parse.content import (
-    READERS,
-    PageContent,
-    html_for_parser,
-    is_html,
-    load_readers,
-    read_page_content,
-    response_mime,
-)
+from fieldmouse.parse import content
 from fieldmouse.parse.html import RobotsDirectives, parse_robots_tag
 from fieldmouse.parse.html_parse_cost import limit_parse_cost
 from fieldmouse.parse.links import LinkExtractor
@@ -86,7 +72,7 @@ class ExtractPlugin:
         self._names, self._observer = names, onlooker
 
     def extract_rows(
-        self, link: Request, response: Response, read: PageContent, bare: bool = False
+        self, link: Request, response: Response, read: content.PageContent, bare: bool = False
     ) -> EncodedExtractRows | PluginFailure:
         """The rows of the page, or the plug-in's error; `extract` is not called if `bare`."""
         if bare:
@@ -101,10 +87,10 @@ class ExtractPlugin:
         return call_plugin(name, patience, self._observer, lambda: encode_rows(self._extract(page), limit))
 
 
-def _parse_tree(read: PageContent) -> LexborHTMLParser | None:
-    if not is_html(read.mime, read.body):
+def _parse_tree(read: content.PageContent) -> LexborHTMLParser | None:
+    if not content.is_html(read.mime, read.body):
         return None
-    html = html_for_parser(read.body, read.charset)
+    html = content.html_for_parser(read.body, read.charset)
     raw, _ = limit_parse_cost(html.encode("utf-8", "replace") if isinstance(html, str) else html)
     return LexborHTMLParser(raw)
 
@@ -117,7 +103,7 @@ class WorkerPlugins:
         onlooker = onlooker or CallObserver()
         self.extractor = ExtractPlugin(names, onlooker) if names.extract else None
         self.link_filter = AdmitPlugin(names, onlooker) if names.admit else None
-        self.readers = load_readers(names, onlooker) if names.readers else READERS
+        self.readers = content.load_readers(names, onlooker) if names.readers else content.READERS
 
 
 #: Errors that lmdb and tantivy raise when the disk fails.
@@ -237,7 +223,7 @@ class ShardWriter:
             return self._make_result(number, row)
         if isinstance(outcome, Unchanged):
             return self._process_unchanged(number, link, response, meaning)
-        mime, detail = response_mime(response), meaning.detail
+        mime, detail = content.response_mime(response), meaning.detail
         digest = format_digest(payload_digest(response.body))
         stored = self._archive.write_response(link, response, payload=response.body, digest=digest)
         links: list[Request] = []
@@ -247,35 +233,33 @@ class ShardWriter:
             detail = self._links.plugin_error
         elif link.kind is RequestKind.SITEMAP and response.truncated and response.status == 200:
             # Some of its URLs arrived, although the sitemap is incomplete.
-            links = read_page_content(link, response, self._config, self._links, self._plugins.readers, bare=bare).links
+            links = self._read_content(link, response, bare).links
         columns: dict[str, Any] = {"reason": meaning.reason, "detail": detail, "target": meaning.target}
         columns.update(status=response.status, mime=mime, digest=digest, size=len(response.body))
         judgement = judge_other_response(link, meaning.kind, gone=meaning.gone, moved=meaning.removes_document)
         columns.update(warc=stored.warc, offset=stored.offset, **judgement._asdict())
         row = outcome_row(link, meaning.kind, response.ended_at, **columns)
-        return self._make_result(
-            number, row, links, sighting=observation_without_body(link, response, gone=True) if meaning.gone else None
-        )
+        sighting = observation_without_body(link, response, gone=True) if meaning.gone else None
+        return self._make_result(number, row, links, sighting=sighting)
 
     def _process_unchanged(
         self, number: int, link: Request, response: Response, meaning: OutcomeFields
     ) -> WorkerResult:
         """Record that the stored version is current; the archive gets a revisit record if configured."""
         digest = link.digest or format_digest(payload_digest(b""))
-        columns: dict[str, Any] = {"status": response.status, "mime": response_mime(response), "digest": digest}
+        columns: dict[str, Any] = {"status": response.status, "mime": content.response_mime(response), "digest": digest}
         if self._config.revisits or not link.was:
             stored = self._archive.write_response(link, response, payload=b"", digest=digest)
             columns.update(warc=stored.warc, offset=stored.offset)
         sighting = observation_without_body(link, response, gone=False)
         columns.update(etag=sighting.etag, last_modified=sighting.last_modified, unlisted=meaning.unlisted)
         columns |= judge_other_response(link, meaning.kind)._asdict()
-        return self._make_result(
-            number, outcome_row(link, meaning.kind, response.ended_at, **columns), sighting=sighting
-        )
+        row = outcome_row(link, meaning.kind, response.ended_at, **columns)
+        return self._make_result(number, row, sighting=sighting)
 
     def _process_page(self, number: int, link: Request, response: Response, bare: bool) -> WorkerResult:
         config = self._config
-        read = read_page_content(link, response, config, self._links, self._plugins.readers, bare=bare)
+        read = self._read_content(link, response, bare)
         body, reason, detail, charset, page = read.body, read.reason, read.detail, read.charset, read.document
         mime, indexed = read.mime, read.indexable
         payload = payload_digest(response.body)
@@ -285,12 +269,10 @@ class ShardWriter:
             if same.removes_document:
                 self._remove_from_index(link)
             return self._process_unchanged(number, link, response, same)
-        simhash, words = compute_sketch(page.text)
+        simhash, words = duplicate_detection.compute_sketch(page.text)
         earlier = self._find_same_payload(payload, digest)
         lookalike = self._find_near_duplicate(simhash, words) if earlier is None else ""
-        fields = b""
-        if charset:
-            fields = b"charset-for-link-extraction: %b\r\n" % charset.encode()
+        fields = b"charset-for-link-extraction: %b\r\n" % charset.encode() if charset else b""
         if config.outlinks:
             fields += b"".join(b"outlink: %b\r\n" % href.encode("utf-8", "replace") for href in page.hrefs)
         rows, complaint = EncodedExtractRows(), read.plugin_error
@@ -306,12 +288,8 @@ class ShardWriter:
             link, response, payload=response.body, digest=digest, fields=fields, items=rows.lines, earlier=original
         )
         key = key_of(link.url, config.key_seed)
-        if (
-            link.may_have_stored_copy
-            and reason is None
-            and self._turnover.log_replacement(key, self._batch, present=indexed)
-        ):
-            self._index.delete_version(key, self._batch)
+        if link.may_have_stored_copy and reason is None:
+            self._replace_version(key, present=indexed)
         if indexed:
             self._turnover.note_document_in_batch(key)
             canonical = page.canonical if page.canonical != link.url else ""
@@ -346,10 +324,17 @@ class ShardWriter:
             sighting=sighting,
         )
 
+    def _read_content(self, link: Request, response: Response, bare: bool) -> content.PageContent:
+        readers = self._plugins.readers
+        return content.read_page_content(link, response, self._config, self._links, readers, bare=bare)
+
     def _remove_from_index(self, link: Request) -> None:
         """Remove a page that no longer exists from the index, effective at the checkpoint."""
-        key = key_of(link.url, self._config.key_seed)
-        if self._turnover.log_replacement(key, self._batch, present=False):
+        self._replace_version(key_of(link.url, self._config.key_seed), present=False)
+
+    def _replace_version(self, key: int, *, present: bool) -> None:
+        """Delete the indexed version of a page; `present`: a newer one is added."""
+        if self._turnover.log_replacement(key, self._batch, present=present):
             self._index.delete_version(key, self._batch)
 
     def _find_same_payload(self, payload: bytes, digest: str) -> tuple[str, str] | None:
@@ -360,7 +345,7 @@ class ShardWriter:
         return (entry[1].url, entry[0]) if entry is not None and entry[1].digest == digest[5:] else None
 
     def _find_near_duplicate(self, simhash: int, words: int) -> str:
-        place = self._doubles.find_similar(simhash, max_sketch_distance(words))
+        place = self._doubles.find_similar(simhash, duplicate_detection.max_sketch_distance(words))
         entry = self._archive.read_cdxj_line(place) if place is not None else None
         return entry[1].url if entry is not None else ""
 

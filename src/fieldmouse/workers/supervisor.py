@@ -37,29 +37,7 @@ from fieldmouse.storage.checkpoint import ShardState
 from fieldmouse.types.outcome import Failed, Moved, Page, Unchanged, WorkerResult
 from fieldmouse.types.reason import OutcomeReason
 from fieldmouse.url import Url
-from fieldmouse.workers.protocol import (
-    FRAME_LENGTH,
-    IGNORED_SIGNALS,
-    NO_PAGE,
-    AddToScope,
-    ConfirmCommit,
-    FinishMerges,
-    FrameReader,
-    MergesFinished,
-    OpenShard,
-    PageJob,
-    ParsedPages,
-    PrepareCommit,
-    PrepareCommitReply,
-    RollBack,
-    ShardOpened,
-    ToWorker,
-    WorkerFailed,
-    WorkerReady,
-    decode_from_worker,
-    encode,
-    toggle_plugin_mark,
-)
+from fieldmouse.workers import protocol
 
 EXIT_GRACE = 0.5  # seconds between closing the connection and being gone
 EXIT_TIMEOUT = 10.0  # seconds that a worker may take to exit by itself
@@ -91,10 +69,10 @@ class WorkerProcess:
         memory = os.memfd_create("in-hand")
         os.ftruncate(memory, _NUMBER.size)
         scrap = mmap.mmap(memory, _NUMBER.size)
-        _NUMBER.pack_into(scrap, 0, NO_PAGE)
+        _NUMBER.pack_into(scrap, 0, protocol.NO_PAGE)
         handles = (theirs.fileno(), memory)
         # A child inherits our signal mask: no signal reaches it before it can ignore them.
-        mask = signal.pthread_sigmask(signal.SIG_BLOCK, IGNORED_SIGNALS)
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, protocol.IGNORED_SIGNALS)
         try:
             # -P: a file in the current directory must not shadow an installed module.
             child = subprocess.Popen(
@@ -114,12 +92,12 @@ class WorkerProcess:
     def current_page(self) -> int:
         """Number of the page that it is processing, or `NO_PAGE`."""
         number: int = _NUMBER.unpack_from(self._memory)[0]
-        return toggle_plugin_mark(number) if number < NO_PAGE else number
+        return protocol.toggle_plugin_mark(number) if number < protocol.NO_PAGE else number
 
     @property
     def in_plugin(self) -> bool:
         """Whether plug-in code is processing the page."""
-        return bool(_NUMBER.unpack_from(self._memory)[0] < NO_PAGE)
+        return bool(_NUMBER.unpack_from(self._memory)[0] < protocol.NO_PAGE)
 
     def wait_or_kill(self, grace: float) -> int:
         """Wait `grace` seconds for its own exit, then kill it; return the exit code, negative for a signal."""
@@ -300,7 +278,7 @@ class WorkerConnection(asyncio.Protocol):
         self._undelivered: list[StorableOutcome] = []  # pages without a ticket, for the next worker
         self._added_to_scope: list[Url] = []  # added to the scope since the crawl was opened
         self._scope_is_open: bool = config.scope_is_open
-        self._frames = FrameReader()
+        self._frames = protocol.FrameReader()
         self._out: list[bytes] = []
         self._transport: asyncio.Transport | None = None
         self._worker: WorkerProcess | None = None
@@ -327,11 +305,11 @@ class WorkerConnection(asyncio.Protocol):
             if self._transport is None:
                 await self._start_process()
                 continue
-            if await self._send_and_wait(RollBack()):
+            if await self._send_and_wait(protocol.RollBack()):
                 # Set here and not when the reply arrives: a worker that dies in between was never at work.
                 self._begun = True
                 self._deaths.reset_failed_starts()
-                self._queue_message(AddToScope(tuple(self._added_to_scope), self._scope_is_open))
+                self._queue_message(protocol.AddToScope(tuple(self._added_to_scope), self._scope_is_open))
                 undelivered, self._undelivered = self._undelivered, []
                 for page in undelivered:
                     self.send(0, page)
@@ -343,10 +321,12 @@ class WorkerConnection(asyncio.Protocol):
     async def _start_process(self) -> None:
         while self._may_restart:
             self._worker, ours = WorkerProcess.start()
-            self._frames = FrameReader()
+            self._frames = protocol.FrameReader()
             self._out.clear()
             await asyncio.get_running_loop().create_connection(lambda: self, sock=ours)
-            start = OpenShard(str(self._directory), self._shard, self._config, self.committed_state, self._batch)
+            start = protocol.OpenShard(
+                str(self._directory), self._shard, self._config, self.committed_state, self._batch
+            )
             if await self._send_and_wait(start):
                 return
             self.error = self.error or self._deaths.record_failed_start()
@@ -355,7 +335,7 @@ class WorkerConnection(asyncio.Protocol):
     def _may_restart(self) -> bool:
         return self.error is None and not self._closing
 
-    async def _send_and_wait(self, message: ToWorker) -> bool:
+    async def _send_and_wait(self, message: protocol.ToWorker) -> bool:
         """Send a message to an opening worker; return whether it is still alive after its reply."""
         if self._transport is None:
             return False
@@ -370,11 +350,8 @@ class WorkerConnection(asyncio.Protocol):
     def connection_lost(self, _: Exception | None) -> None:
         self._transport = None
         assert self._worker is not None
-        in_hand, in_plugin, code = (
-            self._worker.current_page,
-            self._worker.in_plugin,
-            self._worker.wait_or_kill(EXIT_GRACE),
-        )
+        in_hand, in_plugin = self._worker.current_page, self._worker.in_plugin
+        code = self._worker.wait_or_kill(EXIT_GRACE)
         self._worker = None
         self._earlier_peak = max(self._earlier_peak, self._peak)
         begun, self._begun = self._begun, False
@@ -420,7 +397,7 @@ class WorkerConnection(asyncio.Protocol):
             outcome = Failed(outcome.link, OutcomeReason.CRASHED, at, "the page killed its worker twice")
         if self._begun:
             self._holdings.add_sent(number, outcome)
-            self._queue_message(PageJob(number, outcome, self._deaths.should_skip_plugins(outcome.link.url)))
+            self._queue_message(protocol.PageJob(number, outcome, self._deaths.should_skip_plugins(outcome.link.url)))
         elif number:
             # The worker died between `has_room` and now.
             asyncio.get_running_loop().call_soon(self._on_undone, [number])
@@ -432,13 +409,13 @@ class WorkerConnection(asyncio.Protocol):
         self._added_to_scope += joined
         self._scope_is_open = is_open
         if self._begun:
-            self._queue_message(AddToScope(tuple(joined), is_open))
+            self._queue_message(protocol.AddToScope(tuple(joined), is_open))
 
-    def _queue_message(self, message: ToWorker) -> None:
-        payload = encode(message)
+    def _queue_message(self, message: protocol.ToWorker) -> None:
+        payload = protocol.encode(message)
         if not self._out:
             asyncio.get_running_loop().call_soon(self._flush)
-        self._out.append(FRAME_LENGTH.pack(len(payload)))
+        self._out.append(protocol.FRAME_LENGTH.pack(len(payload)))
         self._out.append(payload)
 
     def _flush(self) -> None:
@@ -448,26 +425,26 @@ class WorkerConnection(asyncio.Protocol):
 
     def data_received(self, piece: bytes) -> None:
         for payload in self._frames.split_frames(piece):
-            message = decode_from_worker(payload)
+            message = protocol.decode_from_worker(payload)
             match message:
-                case ParsedPages(parsed):
+                case protocol.ParsedPages(parsed):
                     self._holdings.add_parsed(parsed)
                     for page in parsed:
                         if page.complaint:
                             self._plugin_warnings.warn(page.complaint)
                     self._on_parsed(parsed)
-                case PrepareCommitReply(state, peak):
+                case protocol.PrepareCommitReply(state, peak):
                     self._peak = peak
                     self._prepared = state
                     if self._preparing is not None:
                         self._preparing.set_result(None)
                         self._preparing = None
-                case ShardOpened() | WorkerReady():
+                case protocol.ShardOpened() | protocol.WorkerReady():
                     _resolve(self._reply)
-                case MergesFinished(peak):
+                case protocol.MergesFinished(peak):
                     self._peak = peak
                     _resolve(self._finished)
-                case WorkerFailed(words, hint):
+                case protocol.WorkerFailed(words, hint):
                     self.error = CrawlDirError(words, hint)
 
     # -- checkpoints
@@ -480,7 +457,7 @@ class WorkerConnection(asyncio.Protocol):
             await asyncio.wait([starting])
         if self.error is None and self._begun:
             self._preparing = asyncio.get_running_loop().create_future()
-            self._queue_message(PrepareCommit())
+            self._queue_message(protocol.PrepareCommit())
             self._batch += 1
             await self._preparing
         else:
@@ -495,7 +472,7 @@ class WorkerConnection(asyncio.Protocol):
             self.committed_state, self._prepared = self._prepared, None
             if self._holdings.mark_committed(self.committed_state.batch):
                 self._deaths.record_commit()
-            self._queue_message(ConfirmCommit(self.committed_state.batch))
+            self._queue_message(protocol.ConfirmCommit(self.committed_state.batch))
         if self._transport is None and self._may_restart and self._starting is None:
             self._restart()
 
@@ -503,7 +480,7 @@ class WorkerConnection(asyncio.Protocol):
         if not self._begun:
             return
         self._finished = asyncio.get_running_loop().create_future()
-        self._queue_message(FinishMerges())
+        self._queue_message(protocol.FinishMerges())
         await self._finished
         if self.error is not None:
             raise self.error

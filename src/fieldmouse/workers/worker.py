@@ -22,29 +22,7 @@ from pathlib import Path
 from fieldmouse.errors import FieldmouseError
 from fieldmouse.plugins.runner import SIGNAL_INTERVAL, SIGNALS_BEFORE_STUCK, CallObserver
 from fieldmouse.types.outcome import WorkerResult
-from fieldmouse.workers.protocol import (
-    IGNORED_SIGNALS,
-    NO_PAGE,
-    AddToScope,
-    ConfirmCommit,
-    FinishMerges,
-    FrameReader,
-    FromWorker,
-    MergesFinished,
-    OpenShard,
-    PageJob,
-    ParsedPages,
-    PrepareCommit,
-    PrepareCommitReply,
-    ShardOpened,
-    ToWorker,
-    WorkerFailed,
-    WorkerReady,
-    decode_to_worker,
-    encode_frame,
-    peak_rss,
-    toggle_plugin_mark,
-)
+from fieldmouse.workers import protocol
 from fieldmouse.workers.shard_writer import LockedShard, ShardWriter
 
 PAGE_CPU_SECONDS = 20.0  # seconds of CPU for one page; then the kernel kills the worker, and the page is blamed
@@ -57,11 +35,11 @@ _IN_HAND = struct.Struct("<q")
 class Worker(CallObserver):
     def __init__(self, agent: socket.socket, in_hand: mmap.mmap):
         self._agent, self._in_hand = agent, in_hand
-        self._frames = FrameReader()
+        self._frames = protocol.FrameReader()
         self._answers: list[WorkerResult] = []
         self._opened: LockedShard | None = None
         self._shard: ShardWriter | None = None
-        self._number = NO_PAGE  # number of the current page
+        self._number = protocol.NO_PAGE  # number of the current page
         # seconds of CPU: for a plug-in, and left for ourselves afterwards
         self._plugin_seconds = self._seconds_left = PAGE_CPU_SECONDS
 
@@ -73,51 +51,51 @@ class Worker(CallObserver):
             self._send_answers()
 
     def _handle_message(self, payload: memoryview) -> None:
-        message, shard = decode_to_worker(payload), self._shard
+        message, shard = protocol.decode_to_worker(payload), self._shard
         if shard is None:
             self._handle_opening(message)
             return
         match message:
-            case PageJob(number, outcome, bare):
+            case protocol.PageJob(number, outcome, bare):
                 self._number = number
                 _IN_HAND.pack_into(self._in_hand, 0, number)
                 signal.setitimer(signal.ITIMER_PROF, PAGE_CPU_SECONDS)
                 self._answers.append(shard.process_outcome(number, outcome, bare=bare))
-                _IN_HAND.pack_into(self._in_hand, 0, NO_PAGE)
+                _IN_HAND.pack_into(self._in_hand, 0, protocol.NO_PAGE)
                 if len(self._answers) >= PAGES_PER_FRAME:
                     self._send_answers()
-            case AddToScope(joined, is_open):
+            case protocol.AddToScope(joined, is_open):
                 shard.add_to_scope(joined, is_open)
-            case PrepareCommit():
+            case protocol.PrepareCommit():
                 signal.setitimer(signal.ITIMER_PROF, 0)
                 self._send_answers()
-                self._send(PrepareCommitReply(shard.prepare_commit(), peak_rss()))
-            case ConfirmCommit(batch):
+                self._send(protocol.PrepareCommitReply(shard.prepare_commit(), protocol.peak_rss()))
+            case protocol.ConfirmCommit(batch):
                 signal.setitimer(signal.ITIMER_PROF, 0)
                 shard.mark_committed(batch)
-            case FinishMerges():
+            case protocol.FinishMerges():
                 signal.setitimer(signal.ITIMER_PROF, 0)
                 self._send_answers()
                 shard.finish_merges()
-                self._send(MergesFinished(peak_rss()))
+                self._send(protocol.MergesFinished(protocol.peak_rss()))
 
-    def _handle_opening(self, message: ToWorker) -> None:
-        if isinstance(message, OpenShard):
+    def _handle_opening(self, message: protocol.ToWorker) -> None:
+        if isinstance(message, protocol.OpenShard):
             config = message.config
             self._plugin_seconds = config.plugins.patience + SIGNAL_INTERVAL * (SIGNALS_BEFORE_STUCK + 1)
             directory = Path(message.directory)
             self._opened = LockedShard(directory, message.shard, config, message.state, self, message.batch)
-            self._send(ShardOpened())
+            self._send(protocol.ShardOpened())
         else:
             assert self._opened is not None, "`Begin` comes after `Start`"
             self._shard = ShardWriter(self._opened)
             gc.freeze()
-            self._send(WorkerReady())
+            self._send(protocol.WorkerReady())
 
     # -- watchdog around plug-in code
 
     def call_started(self) -> None:
-        _IN_HAND.pack_into(self._in_hand, 0, toggle_plugin_mark(self._number))
+        _IN_HAND.pack_into(self._in_hand, 0, protocol.toggle_plugin_mark(self._number))
         self._seconds_left = signal.setitimer(signal.ITIMER_PROF, self._plugin_seconds)[0]
 
     def call_ended(self) -> None:
@@ -132,11 +110,11 @@ class Worker(CallObserver):
 
     def _send_answers(self) -> None:
         if self._answers:
-            self._send(ParsedPages(tuple(self._answers)))
+            self._send(protocol.ParsedPages(tuple(self._answers)))
             self._answers.clear()
 
-    def _send(self, message: FromWorker) -> None:
-        self._agent.sendall(encode_frame(message))
+    def _send(self, message: protocol.FromWorker) -> None:
+        self._agent.sendall(protocol.encode_frame(message))
 
 
 def die_with_parent() -> None:
@@ -150,9 +128,9 @@ def main() -> int:
     if os.getppid() != parent:  # it ended before the request
         return 1
     # Ctrl-C, `timeout` and a closed terminal signal the whole group; the crawler decides.
-    for number in IGNORED_SIGNALS:
+    for number in protocol.IGNORED_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, IGNORED_SIGNALS)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, protocol.IGNORED_SIGNALS)
     os.dup2(2, 1)  # output of plug-ins goes to stderr: stdout is for the user's data
     resource.setrlimit(resource.RLIMIT_DATA, (MAX_MEMORY, MAX_MEMORY))
     gc.set_threshold(50_000, 20, 100)
@@ -161,7 +139,7 @@ def main() -> int:
     try:
         Worker(agent, in_hand).run()
     except FieldmouseError as error:
-        agent.sendall(encode_frame(WorkerFailed(str(error), error.hint)))
+        agent.sendall(protocol.encode_frame(protocol.WorkerFailed(str(error), error.hint)))
         return 1
     except (BrokenPipeError, ConnectionResetError):
         return 1  # the crawler is gone

@@ -17,8 +17,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from fieldmouse.cluster import decoding as blocks
-from fieldmouse.cluster import error_messages
+from fieldmouse.cluster import decoding, error_messages
 from fieldmouse.cluster.coordinator import (
     MOST_EXAMPLES,
     MOST_LISTED_AGENTS,
@@ -47,44 +46,13 @@ from fieldmouse.cluster.coordinator import (
     StrandedHosts,
 )
 from fieldmouse.cluster.decoding import DamagedValue, UrlsToRefetch, decode_bool, decode_crawl_spec, decode_int
+from fieldmouse.cluster.redis import script_codec as codec
 from fieldmouse.cluster.redis.connection import (
     RedisClient,
     ScriptArgument,
     ScriptRefusal,
     load_script,
     unreadable_data_error,
-)
-from fieldmouse.cluster.redis.script_codec import (
-    RequeuedUrls,
-    ack_args,
-    count_and_flatten,
-    heartbeat_mark_args,
-    milliseconds,
-    offer_args,
-    parse_ack_results,
-    parse_address_replies,
-    parse_agents,
-    parse_agents_of_totals,
-    parse_grants,
-    parse_heartbeat_reply,
-    parse_kept_batch,
-    parse_keys,
-    parse_leases,
-    parse_more_urls,
-    parse_offer_result,
-    parse_page_count,
-    parse_queue_ends,
-    parse_retry_counts,
-    parse_scan_names,
-    parse_stranded,
-    parse_totals,
-    payload_args,
-    quarantine_args,
-    release_args,
-    requeue_args,
-    row_args,
-    split_offers,
-    without_keys,
 )
 from fieldmouse.url import Host, Url
 
@@ -143,6 +111,12 @@ class RedisCoordinator:
         except ValueError as trouble:  # `DamagedValue`
             raise unreadable_data_error(self._server.label, trouble) from trouble
 
+    async def _call(
+        self, read: Callable[[Any], T], act: str, *arguments: ScriptArgument, name: AgentId | None = None
+    ) -> T:
+        """Run a script and decode its answer."""
+        return self._decode_reply(read, await self._run_script(act, *arguments, name=name))
+
     # -- the crawl
 
     async def server_identity(self) -> str:
@@ -156,7 +130,7 @@ class RedisCoordinator:
         return decode_crawl_spec(reply, self._server.label)
 
     async def create_crawl(self, spec: CrawlSpec) -> CrawlSpec:
-        return self._decode_reply(self._decode_spec, await self._run_script("found", msgspec.json.encode(spec)))
+        return await self._call(self._decode_spec, "found", msgspec.json.encode(spec))
 
     async def stop_crawl(self, why: str) -> None:
         await self._run_script("end", why)
@@ -165,7 +139,9 @@ class RedisCoordinator:
 
     async def join(self, name: AgentId, lease: float) -> None:
         await self._server.check_no_eviction()
-        await self._release_leases_of_fenced_agents(await self._run_script("join", milliseconds(lease), name=name))
+        await self._release_leases_of_fenced_agents(
+            await self._run_script("join", codec.milliseconds(lease), name=name)
+        )
 
     async def _release_leases_of_fenced_agents(self, done: int) -> None:
         """Release the leases of fenced agents, a few at a time."""
@@ -173,19 +149,18 @@ class RedisCoordinator:
             done = await self._run_script("sweep")
 
     async def was_never_fenced(self, name: AgentId) -> bool:
-        return self._decode_reply(parse_bool_reply, await self._run_script("outlives", name.agent, name.incarnation))
+        return await self._call(parse_bool_reply, "outlives", name.agent, name.incarnation)
 
     async def check_no_data_lost(self, since: HeartbeatId) -> None:
-        await self._run_script("recalls", *heartbeat_mark_args(since))
+        await self._run_script("recalls", *codec.heartbeat_mark_args(since))
 
     async def heartbeat(self, name: AgentId, beat: HeartbeatRequest) -> HeartbeatReply:
         self._beats += 1
         if self._beats % _CHECK_EVERY == 0:
             await self._server.check_no_eviction()
-        since, lease = heartbeat_mark_args(beat.since), milliseconds(beat.lease_seconds)
+        since, lease = codec.heartbeat_mark_args(beat.since), codec.milliseconds(beat.lease_seconds)
         words = (beat.status, lease, beat.list_after, MOST_LISTED_AGENTS, beat.number, *since, beat.known_scope_pages)
-        reply = await self._run_script("beat", *words, name=name)
-        heartbeat_reply, swept = self._decode_reply(parse_heartbeat_reply, reply)
+        heartbeat_reply, swept = await self._call(codec.parse_heartbeat_reply, "beat", *words, name=name)
         await self._release_leases_of_fenced_agents(swept)
         return heartbeat_reply
 
@@ -196,14 +171,12 @@ class RedisCoordinator:
         await self._release_leases_of_fenced_agents(await self._run_script("leave", name.agent, name.incarnation, 1))
 
     async def totals(self) -> CrawlTotals:
-        return self._decode_reply(parse_totals, await self._run_script("look"))
+        return await self._call(codec.parse_totals, "look")
 
     async def stranded_hosts(self) -> StrandedHosts:
         total, names, cursor = 0, dict[Host, None](), ""
         while True:
-            cursor, count, hosts, repaired = self._decode_reply(
-                parse_stranded, await self._run_script("stranded", cursor)
-            )
+            cursor, count, hosts, repaired = await self._call(codec.parse_stranded, "stranded", cursor)
             fresh = [host for host in hosts if host not in names]
             total += count - (len(hosts) - len(fresh))  # a scan may return a key twice
             names.update(dict.fromkeys(fresh))
@@ -211,13 +184,13 @@ class RedisCoordinator:
                 return StrandedHosts(total, tuple(names)[:MOST_EXAMPLES], repaired)
 
     async def list_agents(self) -> list[ListedAgent]:
-        return self._decode_reply(parse_agents_of_totals, await self._run_script("look"))
+        return await self._call(codec.parse_agents_of_totals, "look")
 
     async def list_departed_agents(self) -> list[ListedAgent]:
-        return self._decode_reply(parse_agents, await self._run_script("departed"))
+        return await self._call(codec.parse_agents, "departed")
 
     async def request_drain(self, agent: str) -> bool:
-        return self._decode_reply(parse_bool_reply, await self._run_script("drain", agent))
+        return await self._call(parse_bool_reply, "drain", agent)
 
     async def forget_agent(self, agent: str, *, again: bool) -> int:
         await self._release_leases_of_fenced_agents(await self._run_script("leave", agent, "", 0))
@@ -225,41 +198,43 @@ class RedisCoordinator:
         if not again or spec is None:
             return 0
         reply = await self._server.run_command("HGETALL", f"{self._prefix}back:{agent}")
-        taken_back = Counter(self._decode_reply(parse_retry_counts, reply))
+        taken_back = Counter(self._decode_reply(codec.parse_retry_counts, reply))
         while kept := await self._run_script("kept", agent):
-            digest, urls, counts, kinds = self._decode_reply(parse_kept_batch, kept)
+            digest, urls, counts, kinds = self._decode_reply(codec.parse_kept_batch, kept)
             try:
                 batch = UrlsToRefetch(urls, counts, kinds, taken_back, spec.key_seed)
             except ValueError as trouble:
                 log.warning("a batch of URLs that %s acknowledged cannot be read, and is left out: %s", agent, trouble)
                 await self._run_script("again", agent, digest, 0, 0)
                 continue
-            left = (len(batch.retried_keys), *map(blocks.signed_key, batch.retried_keys))
+            left = codec.key_args(batch.retried_keys)
             hosts = [(host, rows, kinds) for host, (rows, kinds) in batch.hosts.items()]
             urls_again += await self._requeue_urls("again", (agent, digest, *left, len(hosts)), hosts)
         return urls_again
 
     async def _requeue_urls(
-        self, act: str, words: tuple[ScriptArgument, ...], hosts: Sequence[RequeuedUrls], name: AgentId | None = None
+        self,
+        act: str,
+        words: tuple[ScriptArgument, ...],
+        hosts: Sequence[codec.RequeuedUrls],
+        name: AgentId | None = None,
     ) -> int:
         """Let URLs wait again; repeats the call without those that the server reports as waiting already."""
         waiting: set[int] = set()
         while True:
-            parts = chain.from_iterable(requeue_args(*without_keys(part, waiting)) for part in hosts)
+            parts = chain.from_iterable(codec.requeue_args(*codec.without_keys(part, waiting)) for part in hosts)
             reply = await self._run_script(act, *words, *parts, name=name)
             if not isinstance(reply, list):
                 return self._decode_reply(parse_int_reply, reply)
-            waiting |= self._decode_reply(parse_keys, reply)
+            waiting |= self._decode_reply(codec.parse_keys, reply)
 
     # -- links
 
     async def offer_links(self, offers: Sequence[LinkOffer], bounds: SiteBounds, *, seeds: bool = False) -> OfferResult:
         results: list[OfferResult] = []
-        for part in split_offers(offers) if offers else [[]]:
-            reply = await self._run_script(
-                "offer", bounds.hosts, bounds.urls, int(seeds), *count_and_flatten(map(offer_args, part))
-            )
-            result, raw = self._decode_reply(parse_offer_result, reply)
+        for part in codec.split_offers(offers) if offers else [[]]:
+            words = (bounds.hosts, bounds.urls, int(seeds), *codec.count_and_flatten(map(codec.offer_args, part)))
+            result, raw = await self._call(codec.parse_offer_result, "offer", *words)
             results.append(result)
             if raw:
                 await self._compress_queue_tails(raw)
@@ -267,24 +242,21 @@ class RedisCoordinator:
 
     async def _compress_queue_tails(self, hosts: Sequence[bytes]) -> None:
         """Compress the raw ends of these queues, unless they change in between."""
-        reply = await self._run_script("tails", len(hosts), *hosts)
+        ends = await self._call(partial(codec.parse_queue_ends, hosts=len(hosts)), "tails", len(hosts), *hosts)
         queues: list[tuple[ScriptArgument, ...]] = []
-        for host, (tail, digest) in zip(
-            hosts, self._decode_reply(partial(parse_queue_ends, hosts=len(hosts)), reply), strict=True
-        ):
+        for host, (tail, digest) in zip(hosts, ends, strict=True):
             try:
-                smaller = blocks.repack_blocks(tail)
+                smaller = decoding.repack_blocks(tail)
             except DamagedValue:
                 continue  # the agent that is granted it quarantines it
             queues.append((host, len(tail), digest, len(smaller), *smaller))
         if queues:
-            await self._run_script("pack", *count_and_flatten(queues))
+            await self._run_script("pack", *codec.count_and_flatten(queues))
 
     # -- hosts
 
     async def lease_hosts(self, name: AgentId, hosts: int, urls: int, soon: float = 0.0) -> list[HostGrant]:
-        answer = await self._run_script("lease", hosts, urls, milliseconds(soon), name=name)
-        reply = self._decode_reply(parse_grants, answer)
+        reply = await self._call(codec.parse_grants, "lease", hosts, urls, codec.milliseconds(soon), name=name)
         await self._release_leases_of_fenced_agents(reply.all_released)
         for host, epoch in reply.surplus:
             await self._run_script("surrender", 1, host, epoch, 0, 0, name=name)
@@ -302,51 +274,50 @@ class RedisCoordinator:
         grants: list[HostGrant] = []
         for start in range(0, len(held), _MOST_HOSTS):
             part = held[start : start + _MOST_HOSTS]
-            reply = await self._run_script(
-                "more", urls, *count_and_flatten((each.host, each.epoch) for each in part), name=name
-            )
-            grants += self._decode_reply(partial(parse_more_urls, held=part), reply)
+            words = codec.count_and_flatten((each.host, each.epoch) for each in part)
+            grants += await self._call(partial(codec.parse_more_urls, held=part), "more", urls, *words, name=name)
         return grants
 
     async def save_host_payloads(self, name: AgentId, host_payload: Mapping[LeaseId, HostPayload]) -> None:
-        words = count_and_flatten(
-            (held.host, held.epoch, *payload_args(payload)) for held, payload in host_payload.items()
+        words = codec.count_and_flatten(
+            (held.host, held.epoch, *codec.payload_args(payload)) for held, payload in host_payload.items()
         )
         await self._run_script("note", *words, name=name)
 
     async def release_hosts(self, name: AgentId, hosts: Sequence[ReleasedHost]) -> None:
-        await self._run_script("giveback", *count_and_flatten(map(release_args, hosts)), name=name)
+        await self._run_script("giveback", *codec.count_and_flatten(map(codec.release_args, hosts)), name=name)
 
     async def return_urls(self, name: AgentId, rows: Mapping[LeaseId, Sequence[Row]]) -> None:
-        words = count_and_flatten((held.host, held.epoch, *row_args(host_rows)) for held, host_rows in rows.items())
+        words = codec.count_and_flatten(
+            (held.host, held.epoch, *codec.row_args(host_rows)) for held, host_rows in rows.items()
+        )
         await self._run_script("putback", *words, name=name)
 
     async def reconcile_leases(self, name: AgentId, known: Mapping[LeaseId, Collection[int]]) -> list[LeaseId]:
-        holds, owes = self._decode_reply(parse_leases, await self._run_script("holdings", name=name))
+        holds, owes = await self._call(codec.parse_leases, "holdings", name=name)
         for held in sorted(holds | owes, key=lambda held: held.epoch):
             keys = known.get(held, ())
-            words = (held.host, held.epoch, int(held in known), len(keys))
-            await self._run_script("surrender", 1, *words, *map(blocks.signed_key, keys), name=name)
+            words = (held.host, held.epoch, int(held in known), *codec.key_args(keys))
+            await self._run_script("surrender", 1, *words, name=name)
         return [held for held in known if held not in holds and held not in owes]
 
     # -- addresses
 
     async def lease_addresses(self, name: AgentId, asks: Sequence[AddressRequest]) -> list[AddressReply]:
-        words = count_and_flatten(
-            (ask.address, ask.lease.host, ask.lease.epoch, milliseconds(ask.delay)) for ask in asks
+        words = codec.count_and_flatten(
+            (ask.address, ask.lease.host, ask.lease.epoch, codec.milliseconds(ask.delay)) for ask in asks
         )
-        reply = await self._run_script("ask", *words, name=name)
-        return self._decode_reply(partial(parse_address_replies, asks=len(asks)), reply)
+        return await self._call(partial(codec.parse_address_replies, asks=len(asks)), "ask", *words, name=name)
 
     async def release_addresses(self, name: AgentId, rests: Mapping[str, float]) -> None:
-        words = count_and_flatten((address, milliseconds(rest)) for address, rest in rests.items())
+        words = codec.count_and_flatten((address, codec.milliseconds(rest)) for address, rest in rests.items())
         await self._run_script("rest", *words, name=name)
 
     # -- outcomes
 
     async def ack(self, name: AgentId, told: AckBatch) -> list[Sequence[int]]:
-        answers = await self._run_script("book", *ack_args(told), name=name)
-        results = self._decode_reply(partial(parse_ack_results, bookings=len(told.acks)), answers)
+        read = partial(codec.parse_ack_results, bookings=len(told.acks))
+        results = await self._call(read, "book", *codec.ack_args(told), name=name)
         return [() if counts else ack.keys for counts, ack in zip(results, told.acks, strict=True)]
 
     async def requeue_failed(self, name: AgentId, taken: RetryBatch) -> int:
@@ -355,18 +326,16 @@ class RedisCoordinator:
 
     async def reserve_pages(self, name: AgentId, ask: ReservationRequest) -> int:
         words = (ask.limit, ask.keep, ask.want, ask.acked_elsewhere, int(ask.frozen))
-        return self._decode_reply(parse_int_reply, await self._run_script("reserve", *words, name=name))
+        return await self._call(parse_int_reply, "reserve", *words, name=name)
 
     async def acked_page_count(self) -> PageCount:
-        return self._decode_reply(parse_page_count, await self._run_script("pages"))
+        return await self._call(codec.parse_page_count, "pages")
 
     async def last_acked_batch(self, name: AgentId) -> int:
-        return self._decode_reply(parse_int_reply, await self._run_script("lasttold", name.agent, name.incarnation))
+        return await self._call(parse_int_reply, "lasttold", name.agent, name.incarnation)
 
     async def quarantine_damaged_values(self, name: AgentId, damaged: Mapping[LeaseId, Sequence[DamagedField]]) -> int:
-        return self._decode_reply(
-            parse_int_reply, await self._run_script("quarantine", *quarantine_args(damaged), name=name)
-        )
+        return await self._call(parse_int_reply, "quarantine", *codec.quarantine_args(damaged), name=name)
 
     async def close(self) -> None:
         await self._server.close()
@@ -384,7 +353,7 @@ async def list_crawls(url: str) -> set[str]:
         for _ in range(_ROUNDS):
             reply: Any = await server.run_command("SCAN", cursor, "MATCH", "fm:{*}:meta", "COUNT", _KEYS)
             try:
-                cursor, names = parse_scan_names(reply, _META)
+                cursor, names = codec.parse_scan_names(reply, _META)
             except DamagedValue as nonsense:
                 raise unreadable_data_error(server.label, nonsense) from nonsense
             crawls |= names

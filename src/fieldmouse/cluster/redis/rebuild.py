@@ -8,17 +8,9 @@ import msgspec
 
 from fieldmouse.cluster.coordinator import AgentId, CrawlSpec, HeartbeatId, HostOutcomes, HostPayload
 from fieldmouse.cluster.error_messages import agents_active_error
+from fieldmouse.cluster.redis import script_codec as codec
 from fieldmouse.cluster.redis.connection import ScriptRefusal, load_script
 from fieldmouse.cluster.redis.coordinator import RedisCoordinator, parse_bool_reply, parse_int_reply
-from fieldmouse.cluster.redis.script_codec import (
-    count_and_flatten,
-    heartbeat_mark_args,
-    milliseconds,
-    parse_agent_names,
-    parse_scan,
-    payload_args,
-    restore_args,
-)
 from fieldmouse.url import Host
 
 _KEYS = 1000  # keys in one step
@@ -34,8 +26,7 @@ class RedisRebuilder(RedisCoordinator):
 
     async def begin_hidden(self, spec: CrawlSpec) -> CrawlSpec:
         await self._server.check_no_eviction()
-        reply = await self._run_script("hide", msgspec.json.encode(spec))
-        return self._decode_reply(self._decode_spec, reply)
+        return await self._call(self._decode_spec, "hide", msgspec.json.encode(spec))
 
     async def clear_outdated_crawl(self, key_seed: int, since: Sequence[HeartbeatId]) -> bool:
         visible = await self.crawl_spec()  # of the visible crawl
@@ -43,12 +34,12 @@ class RedisRebuilder(RedisCoordinator):
             return False  # a different crawl: `begin_hidden` refuses
         try:
             # With the keys of a visible crawl.
-            marks = count_and_flatten(map(heartbeat_mark_args, since))
+            marks = codec.count_and_flatten(map(codec.heartbeat_mark_args, since))
             older = await self._server.run_script(load_script("clear"), (self._prefix,), marks)
         except ScriptRefusal:
             older = 0  # there is no crawl
         if isinstance(older, list):
-            raise agents_active_error(self._crawl, self._decode_reply(parse_agent_names, older))
+            raise agents_active_error(self._crawl, self._decode_reply(codec.parse_agent_names, older))
         if not self._decode_reply(parse_bool_reply, older) and not await self._server.run_command(
             "HEXISTS", self._hidden, "clearing"
         ):
@@ -62,7 +53,7 @@ class RedisRebuilder(RedisCoordinator):
         cursor = b"0"
         while True:
             reply = await self._server.run_command("SCAN", cursor, "MATCH", f"{self._prefix}*", "COUNT", _KEYS)
-            cursor, keys = self._decode_reply(parse_scan, reply)
+            cursor, keys = self._decode_reply(codec.parse_scan, reply)
             if gone := [key for key in keys if key != self._hidden.encode()]:
                 await self._server.run_command("UNLINK", *gone)
             if cursor == b"0":
@@ -77,16 +68,15 @@ class RedisRebuilder(RedisCoordinator):
     async def restore_outcomes(
         self, name: AgentId, hosts: Sequence[HostOutcomes], urls: bytes = b"", *, bounded: bool = False
     ) -> int:
-        reply = await self._run_script("restore", name.agent, int(bounded), *restore_args(hosts, urls))
-        return self._decode_reply(parse_int_reply, reply)
+        words = (name.agent, int(bounded), *codec.restore_args(hosts, urls))
+        return await self._call(parse_int_reply, "restore", *words)
 
     async def mark_agent_restored(self, name: AgentId, told: int) -> None:
         await self._run_script("noterestored", name.agent, name.incarnation, told)
 
     async def restore_host_payloads(self, host_payload: Mapping[Host, HostPayload]) -> None:
-        await self._run_script(
-            "settlehosts", *count_and_flatten((host, *payload_args(payload)) for host, payload in host_payload.items())
-        )
+        words = codec.count_and_flatten((host, *codec.payload_args(payload)) for host, payload in host_payload.items())
+        await self._run_script("settlehosts", *words)
 
     async def publish_crawl(self, lease: float, delay: float, age: float = 0.0) -> None:
-        await self._run_script("publish", milliseconds(lease), milliseconds(delay), milliseconds(age))
+        await self._run_script("publish", codec.milliseconds(lease), codec.milliseconds(delay), codec.milliseconds(age))

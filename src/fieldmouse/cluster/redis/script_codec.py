@@ -16,7 +16,7 @@ from itertools import chain
 from math import ceil
 from typing import Any
 
-from fieldmouse.cluster import decoding as blocks
+from fieldmouse.cluster import decoding
 from fieldmouse.cluster.coordinator import (
     AckBatch,
     AddressReply,
@@ -27,6 +27,7 @@ from fieldmouse.cluster.coordinator import (
     HostGrant,
     HostOutcomes,
     HostPayload,
+    LeaseAck,
     LeaseId,
     LinkOffer,
     ListedAgent,
@@ -36,26 +37,14 @@ from fieldmouse.cluster.coordinator import (
     Row,
 )
 from fieldmouse.cluster.decoding import (
-    MOST_BATCH_URLS,
-    MOST_BLOCK,
-    MOST_NUMBER,
-    MOST_REPLY_AGENTS,
-    MOST_REPLY_ROWS,
-    MOST_ROW,
-    MOST_STATE,
-    MOST_STATUS,
     DamagedValue,
-    block_keys,
-    block_rows,
     check_bytes,
     check_list,
     decode_agent_name,
     decode_bool,
     decode_host,
     decode_int,
-    decode_or_report,
     decode_pairs,
-    decode_robots_txt,
     decode_seconds,
     decode_text,
 )
@@ -79,8 +68,13 @@ def count_and_flatten(parts: Iterable[Sequence[ScriptArgument]]) -> list[ScriptA
     return [len(rows), *chain.from_iterable(rows)]
 
 
+def key_args(keys: Collection[int]) -> tuple[ScriptArgument, ...]:
+    """The number of keys, and the keys with a sign."""
+    return len(keys), *map(decoding.signed_key, keys)
+
+
 def offer_args(offer: LinkOffer) -> tuple[ScriptArgument, ...]:
-    keys, entries = blocks.block_entries(offer.links)
+    keys, entries = decoding.block_entries(offer.links)
     return offer.host, offer.site, offer.agent, len(keys), *keys, len(keys), *entries
 
 
@@ -108,7 +102,7 @@ def payload_args(host_payload: HostPayload) -> tuple[ScriptArgument, ...]:
         milliseconds(host_payload.rest),
         milliseconds(host_payload.delay),
         host_payload.policy_data,
-        blocks.compress_text(host_payload.robots_txt),
+        decoding.compress_text(host_payload.robots_txt),
         milliseconds(host_payload.robots_txt_seconds),
     )
 
@@ -120,52 +114,41 @@ def heartbeat_mark_args(heard: HeartbeatId) -> tuple[ScriptArgument, ...]:
 def row_args(rows: Sequence[Row]) -> tuple[ScriptArgument, ...]:
     """A block of rows, and their keys."""
     once = dict(rows)
-    return blocks.encode_block(list(once.items())), len(once), *map(blocks.signed_key, once)
+    return decoding.encode_block(list(once.items())), *key_args(once)
 
 
-def _kinds_as_digits(kinds: Sequence[Sequence[str]]) -> tuple[list[str], list[str]]:
-    """The distinct kinds, and each list of kinds as a string of digits: indexes into them."""
-    names = list(dict.fromkeys(chain.from_iterable(kinds)))
+def _outcome_args(
+    outcomes: Sequence[LeaseAck | HostOutcomes], words: Sequence[ScriptArgument], heads: Iterable[tuple[str, str | int]]
+) -> list[ScriptArgument]:
+    """The distinct kinds; `words`; and each head with its keys and its kinds, as digits: indexes into the kinds."""
+    names = list(dict.fromkeys(chain.from_iterable(each.kinds for each in outcomes)))
     digit = {kind: str(place) for place, kind in enumerate(names)}
-    return names, ["".join([digit[kind] for kind in some]) for some in kinds]
+    parts: Iterator[tuple[ScriptArgument, ...]] = (
+        (*head, *key_args(each.keys), "".join([digit[kind] for kind in each.kinds]))
+        for head, each in zip(heads, outcomes, strict=True)
+    )
+    return [len(names), *names, *words, *count_and_flatten(parts)]
 
 
 def ack_args(told: AckBatch) -> list[ScriptArgument]:
-    names, digits = _kinds_as_digits([ack.kinds for ack in told.acks])
-    acks: Iterator[tuple[ScriptArgument, ...]] = (
-        (ack.lease.host, ack.lease.epoch, len(ack.keys), *map(blocks.signed_key, ack.keys), kinds)
-        for ack, kinds in zip(told.acks, digits, strict=True)
-    )
-    return [len(names), *names, told.urls, told.number, *count_and_flatten(acks)]
+    return _outcome_args(told.acks, (told.urls, told.number), [(ack.lease.host, ack.lease.epoch) for ack in told.acks])
 
 
 def restore_args(hosts: Sequence[HostOutcomes], urls: bytes) -> list[ScriptArgument]:
-    names, digits = _kinds_as_digits([kinds.kinds for kinds in hosts])
-    outcomes: Iterator[tuple[ScriptArgument, ...]] = (
-        (host.host, host.site, len(host.keys), *map(blocks.signed_key, host.keys), kinds)
-        for host, kinds in zip(hosts, digits, strict=True)
-    )
-    return [len(names), *names, urls, *count_and_flatten(outcomes)]
+    return _outcome_args(hosts, (urls,), [(host.host, host.site) for host in hosts])
 
 
 def requeue_args(host: Host, rows: Sequence[Row], kinds: Sequence[str]) -> tuple[ScriptArgument, ...]:
     """URLs of a host that wait again, and the kinds of their outcomes."""
-    keys = [blocks.signed_key(key) for key, _ in rows]
-    return host, len(keys), *keys, len(kinds), *kinds, blocks.encode_block(list(rows)) if rows else b""
+    keys = key_args([key for key, _ in rows])
+    return host, *keys, len(kinds), *kinds, decoding.encode_block(list(rows)) if rows else b""
 
 
 def release_args(given: ReleasedHost) -> tuple[ScriptArgument, ...]:
     """A released host; the agents it excludes, each followed by milliseconds, come last."""
     avoided = [word for who, left in given.excluded_agents.items() for word in (who, milliseconds(left))]
-    return (
-        given.lease.host,
-        given.lease.epoch,
-        given.next_agent,
-        *payload_args(given.payload),
-        *row_args(given.unvisited),
-        len(avoided),
-        *avoided,
-    )
+    head = (given.lease.host, given.lease.epoch, given.next_agent)
+    return *head, *payload_args(given.payload), *row_args(given.unvisited), len(avoided), *avoided
 
 
 #: A host, URLs of it that shall wait again, and the kind of each outcome.
@@ -181,15 +164,7 @@ def without_keys(part: RequeuedUrls, waiting: Collection[int]) -> RequeuedUrls:
 
 def quarantine_args(damaged: Mapping[LeaseId, Sequence[DamagedField]]) -> list[ScriptArgument]:
     return count_and_flatten(
-        (
-            held.host,
-            held.epoch,
-            each.field,
-            each.reason[:500],
-            len(each.keys),
-            *map(blocks.signed_key, each.keys),
-            each.value,
-        )
+        (held.host, held.epoch, each.field, each.reason[:500], *key_args(each.keys), each.value)
         for held, values in damaged.items()
         for each in values
     )
@@ -208,7 +183,7 @@ class GrantsReply:
 def parse_grants(answer: Any) -> GrantsReply:
     granted, swept = check_list(answer, "grants", 2, 2)
     result = GrantsReply([], decode_int(swept, "swept", 0, 1), [], [])
-    room = MOST_REPLY_ROWS
+    room = decoding.MOST_REPLY_ROWS
     for each in check_list(granted, "grants", 1 << 16):
         host, epoch, *_ = check_list(each, "grant", 10, 10)
         name, number = check_bytes(host, "host", 1024), decode_int(epoch, "epoch", 1)
@@ -241,18 +216,18 @@ def parse_grant(reply: Any) -> HostGrant:
     host, epoch, left, rest, delay, state, learned, robots_txt, robots_rest, blobs = check_list(reply, "grant", 10, 10)
     damaged: list[DamagedField] = []
     rows: list[Row] = []
-    text = decode_or_report(decode_robots_txt, robots_txt, b"", "rt", damaged)
+    text = decoding.decode_or_report(decoding.decode_robots_txt, robots_txt, b"", "rt", damaged)
     host_payload = HostPayload(
-        state=check_bytes(state, "state", MOST_STATE),
+        state=check_bytes(state, "state", decoding.MOST_STATE),
         rest=decode_seconds(rest, "rest"),
         delay=decode_seconds(delay, "delay"),
-        policy_data=check_bytes(learned, "learned", MOST_STATE),
+        policy_data=check_bytes(learned, "learned", decoding.MOST_STATE),
         robots_txt=text,
         robots_txt_seconds=decode_seconds(robots_rest, "rest of robots.txt"),
     )
     for blob in check_list(blobs, "blocks of rows", 1 << 12):
         try:
-            rows += block_rows(blob)
+            rows += decoding.block_rows(blob)
         except DamagedValue as trouble:
             value = blob[: 1 << 16] if isinstance(blob, bytes) else b""
             damaged.append(DamagedField("rows", str(trouble), tuple(_keys_or_none(blob)), value))
@@ -268,7 +243,7 @@ def parse_grant(reply: Any) -> HostGrant:
 
 def _keys_or_none(blob: Any) -> list[int]:
     try:
-        return block_keys(blob)
+        return decoding.block_keys(blob)
     except DamagedValue:
         return []
 
@@ -296,7 +271,7 @@ def parse_queue_ends(reply: Any, hosts: int) -> list[tuple[list[bytes], bytes]]:
     tails = []
     for tail in check_list(reply, "ends of queues", hosts, hosts):
         blobs, digest = check_list(tail, "end of a queue", 2, 2)
-        kept = [check_bytes(blob, "rows", MOST_BLOCK) for blob in check_list(blobs, "end of a queue", 64)]
+        kept = [check_bytes(blob, "rows", decoding.MOST_BLOCK) for blob in check_list(blobs, "end of a queue", 64)]
         tails.append((kept, check_bytes(digest, "digest", 64)))
     return tails
 
@@ -344,11 +319,13 @@ def parse_kept_batch(reply: Any) -> tuple[bytes, bytes, list[bool], list[str]]:
     mask, names, digits, urls, digest = check_list(reply, "booked URLs", 5, 5)
     kinds_named = [decode_text(name, "kind", 64) for name in check_list(names, "kinds", 10)]
     try:
-        kinds = [kinds_named[digit - 48] for digit in check_bytes(digits, "kinds", MOST_BATCH_URLS) if digit >= 48]
+        kinds = [
+            kinds_named[digit - 48] for digit in check_bytes(digits, "kinds", decoding.MOST_BATCH_URLS) if digit >= 48
+        ]
     except IndexError:
         raise DamagedValue("kinds", "one is not named") from None
-    counted = [byte == 49 for byte in check_bytes(mask, "mask", MOST_BATCH_URLS)]
-    return check_bytes(digest, "digest", 64), check_bytes(urls, "URLs", MOST_BATCH_URLS), counted, kinds
+    counted = [byte == 49 for byte in check_bytes(mask, "mask", decoding.MOST_BATCH_URLS)]
+    return check_bytes(digest, "digest", 64), check_bytes(urls, "URLs", decoding.MOST_BATCH_URLS), counted, kinds
 
 
 def parse_keys(reply: Any) -> set[int]:
@@ -363,7 +340,7 @@ def _unsigned_key(value: Any) -> int:
 def parse_retry_counts(reply: Any) -> dict[int, int]:
     """Keys that an agent retried, and how often."""
     return {
-        _unsigned_key(key): decode_int(count, "taken back", -MOST_NUMBER)
+        _unsigned_key(key): decode_int(count, "taken back", -decoding.MOST_NUMBER)
         for key, count in decode_pairs(reply, "taken back", 1 << 24)
     }
 
@@ -371,11 +348,11 @@ def parse_retry_counts(reply: Any) -> dict[int, int]:
 def parse_totals(answer: Any) -> CrawlTotals:
     sums, kinds, _ = check_list(answer, "books", 3, 3)
     seen, settled, hosts, begun, age, *rest = check_list(sums, "books", 9, 9)
-    seen, settled = decode_int(seen, "seen"), decode_int(settled, "settled", -MOST_NUMBER)
+    seen, settled = decode_int(seen, "seen"), decode_int(settled, "settled", -decoding.MOST_NUMBER)
     counts = {}
     for kind, count in decode_pairs(kinds, "kinds", 1024):
         try:
-            number = decode_int(count, "kinds", -MOST_NUMBER)
+            number = decode_int(count, "kinds", -decoding.MOST_NUMBER)
             name = decode_text(kind, "kinds", 64)
         except DamagedValue:
             continue  # only people see it
@@ -406,7 +383,7 @@ def parse_agents_of_totals(reply: Any) -> list[ListedAgent]:
 def parse_agents(listed: Any) -> list[ListedAgent]:
     """Agents by name. An unreadable agent is left out: it is sent no host."""
     notes = []
-    for note in check_list(listed, "agents", MOST_REPLY_AGENTS):
+    for note in check_list(listed, "agents", decoding.MOST_REPLY_AGENTS):
         try:
             agent, start, alive, draining, agent_status, ago, hosts = check_list(note, "agent", 7, 7)
             notes.append(
@@ -415,7 +392,7 @@ def parse_agents(listed: Any) -> list[ListedAgent]:
                     decode_int(start, "start"),
                     decode_bool(alive, "alive"),
                     decode_bool(draining, "drains"),
-                    check_bytes(agent_status, "advert", MOST_STATUS),
+                    check_bytes(agent_status, "advert", decoding.MOST_STATUS),
                     decode_seconds(ago, "heard"),
                     decode_int(hosts, "hosts"),
                 )
@@ -446,7 +423,7 @@ def parse_heartbeat_reply(reply: Any) -> tuple[HeartbeatReply, int]:
 
 def parse_scope(reply: Any) -> list[Url]:
     """URLs added to the scope; anything else is left out."""
-    words = [check_bytes(word, "scope", MOST_ROW) for word in check_list(reply, "scope", 1 << 16)]
+    words = [check_bytes(word, "scope", decoding.MOST_ROW) for word in check_list(reply, "scope", 1 << 16)]
     urls = (parse(word.decode("ascii", errors="replace")) for word in words)
     return [url for url, word in zip(urls, words, strict=True) if url is not None and url.encode() == word]
 
@@ -466,4 +443,4 @@ def parse_scan_names(reply: Any, pattern: re.Pattern[bytes]) -> tuple[bytes, set
 
 
 def parse_agent_names(reply: Any) -> list[str]:
-    return [decode_agent_name(agent) for agent in check_list(reply, "agents", MOST_REPLY_AGENTS)]
+    return [decode_agent_name(agent) for agent in check_list(reply, "agents", decoding.MOST_REPLY_AGENTS)]

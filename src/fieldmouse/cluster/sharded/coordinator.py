@@ -49,18 +49,8 @@ from fieldmouse.cluster.coordinator import (
     StrandedHosts,
 )
 from fieldmouse.cluster.error_messages import crawl_lost_error, shard_missing_error
-from fieldmouse.cluster.sharded.sharding import (
-    check_distinct_servers,
-    gather_all,
-    merge_agents,
-    merge_heartbeat_replies,
-    raise_worst_error,
-    shard_of_address,
-    shard_of_host,
-    shard_order,
-    split_batch,
-    sum_totals,
-)
+from fieldmouse.cluster.sharded import sharding
+from fieldmouse.cluster.sharded.sharding import gather_all
 from fieldmouse.errors import AgentFenced, CoordinatorUnreachable
 from fieldmouse.url import Host, Url
 
@@ -100,12 +90,12 @@ class ShardedCoordinator:
 
     async def crawl_spec(self) -> CrawlSpec | None:
         specs = await self._crawl_specs_by_server()
-        order = shard_order(specs, self._crawl)
+        order = sharding.shard_order(specs, self._crawl)
         if order is not None:
             self._shards = [self._named[label] for label in order]
             spec = specs[order[0]]
             return None if spec is None else replace(spec, servers=(), place=0)  # as agents see it
-        await check_distinct_servers(self._named)
+        await sharding.check_distinct_servers(self._named)
         there = [label for label, spec in specs.items() if spec is not None]
         books = await gather_all([self._named[label].totals() for label in there])
         if any(totals.started or totals.seen for totals in books):
@@ -118,9 +108,9 @@ class ShardedCoordinator:
         All creators visit the servers in the same order, so all of them find the specification of the
         first one.
         """
-        await check_distinct_servers(self._named)
+        await sharding.check_distinct_servers(self._named)
         stored = await self._crawl_specs_by_server()
-        shard_order(stored, self._crawl)
+        sharding.shard_order(stored, self._crawl)
         there = [other for other in stored.values() if other is not None]
         spec = there[0] if there else replace(spec, servers=tuple(sorted(self._named)))
         free = sorted({*range(len(self._named))} - {other.place for other in there})
@@ -147,13 +137,13 @@ class ShardedCoordinator:
         return await gather_all([act(board) for board in await self._load_shards()])
 
     async def _group_by_shard(
-        self, things: Iterable[K], host_of: Callable[[K], Host]
+        self, things: Iterable[K], host_of: Callable[[K], Host], *, every: bool = False
     ) -> list[tuple[Coordinator, list[K]]]:
-        """Servers that have any of the hosts, each with its share of `things`."""
+        """Servers that have any of the hosts, each with its share of `things`; `every`: the others, too."""
         boards = await self._load_shards()
-        parts: dict[int, list[K]] = {}
-        for thing in things:
-            parts.setdefault(shard_of_host(host_of(thing), len(boards)), []).append(thing)
+        parts = sharding.group_by_shard(things, lambda thing: sharding.shard_of_host(host_of(thing), len(boards)))
+        for place in range(len(boards)) if every else ():
+            parts.setdefault(place, [])
         return [(boards[place], part) for place, part in parts.items()]
 
     # -- agents
@@ -169,28 +159,26 @@ class ShardedCoordinator:
 
     async def heartbeat(self, name: AgentId, beat: HeartbeatRequest) -> HeartbeatReply:
         boards = await self._load_shards()
-        heartbeat_replies: dict[int, HeartbeatReply] = {}
+        replies: dict[int, HeartbeatReply] = {}
 
         async def call(places: Iterable[int]) -> None:
             asked = list(places)
-            answers = await asyncio.gather(
-                *(boards[place].heartbeat(name, beat) for place in asked), return_exceptions=True
-            )
+            calls = [boards[place].heartbeat(name, beat) for place in asked]
+            answers = await asyncio.gather(*calls, return_exceptions=True)
             for place, answer in zip(asked, answers, strict=True):
                 if isinstance(answer, CoordinatorUnreachable):
                     self._unreachable.add(place)
                 elif isinstance(answer, HeartbeatReply):
                     self._unreachable.discard(place)
-                    heartbeat_replies[place] = answer
-            raise_worst_error(answers)
+                    replies[place] = answer
+            sharding.raise_worst_error(answers)
 
         if self._unreachable:
             await call(sorted(self._unreachable))
-        await call([place for place in range(len(boards)) if place not in heartbeat_replies])
-        replies = [heartbeat_reply for _, heartbeat_reply in sorted(heartbeat_replies.items())]
-        return merge_heartbeat_replies(
-            replies, await self._consistent_totals([heartbeat_reply.totals for heartbeat_reply in replies])
-        )
+        await call([place for place in range(len(boards)) if place not in replies])
+        in_order = [reply for _, reply in sorted(replies.items())]
+        totals = await self._consistent_totals([reply.totals for reply in in_order])
+        return sharding.merge_heartbeat_replies(in_order, totals)
 
     async def widen_scope(self, urls: Sequence[Url]) -> None:
         await self._on_each(lambda board: board.widen_scope(urls))
@@ -203,7 +191,7 @@ class ShardedCoordinator:
 
     async def _consistent_totals(self, books: Sequence[CrawlTotals]) -> CrawlTotals:
         """Sum of the totals. If it says that no URL waits, that was true at one moment between two reads."""
-        while (total := sum_totals(books)).started and not total.waiting:
+        while (total := sharding.sum_totals(books)).started and not total.waiting:
             again = await self._on_each(lambda board: board.totals())
             if [(each.seen, each.settled) for each in again] == [(each.seen, each.settled) for each in books]:
                 break
@@ -219,14 +207,12 @@ class ShardedCoordinator:
         )
 
     async def list_agents(self) -> list[ListedAgent]:
-        return merge_agents(await self._on_each(lambda board: board.list_agents()))
+        return sharding.merge_agents(await self._on_each(lambda board: board.list_agents()))
 
     async def list_departed_agents(self) -> list[ListedAgent]:
-        here, gone = (
-            await self.list_agents(),
-            merge_agents(await self._on_each(lambda board: board.list_departed_agents())),
-        )
-        return [note for note in gone if note.agent not in {present.agent for present in here}]
+        here = {note.agent for note in await self.list_agents()}
+        gone = sharding.merge_agents(await self._on_each(lambda board: board.list_departed_agents()))
+        return [note for note in gone if note.agent not in here]
 
     async def request_drain(self, agent: str) -> bool:
         return any(await self._on_each(lambda board: board.request_drain(agent)))
@@ -237,10 +223,8 @@ class ShardedCoordinator:
     # -- links
 
     async def offer_links(self, offers: Sequence[LinkOffer], bounds: SiteBounds, *, seeds: bool = False) -> OfferResult:
-        parts = await self._group_by_shard(offers, lambda offer: offer.host)
-        if seeds:  # each server learns that the crawl has begun together with its seeds
-            concerned = [board for board, _ in parts]
-            parts += [(board, []) for board in await self._load_shards() if board not in concerned]
+        # Each server learns that the crawl has begun together with its seeds.
+        parts = await self._group_by_shard(offers, lambda offer: offer.host, every=seeds)
         return OfferResult.sum_results(
             await gather_all([board.offer_links(part, bounds, seeds=seeds) for board, part in parts])
         )
@@ -289,9 +273,7 @@ class ShardedCoordinator:
         await gather_all([board.return_urls(name, dict(part)) for board, part in parts])
 
     async def reconcile_leases(self, name: AgentId, known: Mapping[LeaseId, Collection[int]]) -> list[LeaseId]:
-        parts = await self._group_by_shard(known.items(), lambda item: item[0].host)
-        concerned = [board for board, _ in parts]
-        parts += [(board, []) for board in await self._load_shards() if board not in concerned]
+        parts = await self._group_by_shard(known.items(), lambda item: item[0].host, every=True)
         lost = await gather_all([board.reconcile_leases(name, dict(part)) for board, part in parts])
         return [held for part in lost for held in part]
 
@@ -302,15 +284,17 @@ class ShardedCoordinator:
         boards = await self._load_shards()
         parts: dict[int, dict[int, AddressRequest]] = {}
         for number, ask in enumerate(asks):
-            place = shard_of_address(ask.address, len(boards))
-            if shard_of_host(ask.lease.host, len(boards)) != place:
+            place = sharding.shard_of_address(ask.address, len(boards))
+            if sharding.shard_of_host(ask.lease.host, len(boards)) != place:
                 ask = replace(ask, lease=LeaseId(ask.lease.host, 0))
             parts.setdefault(place, {})[number] = ask
         replies = await asyncio.gather(
             *(boards[place].lease_addresses(name, list(part.values())) for place, part in parts.items()),
             return_exceptions=True,
         )
-        raise_worst_error([answer for answer in replies if not isinstance(answer, CoordinatorUnreachable)] or replies)
+        sharding.raise_worst_error(
+            [answer for answer in replies if not isinstance(answer, CoordinatorUnreachable)] or replies
+        )
         answers = [AddressReply(granted=False, retry_seconds=_ASK_AGAIN)] * len(asks)
         for part, part_answers in zip(parts.values(), replies, strict=True):
             if not isinstance(part_answers, BaseException):
@@ -320,10 +304,8 @@ class ShardedCoordinator:
 
     async def release_addresses(self, name: AgentId, rests: Mapping[str, float]) -> None:
         boards = await self._load_shards()
-        parts: dict[int, dict[str, float]] = {}
-        for address, rest in rests.items():
-            parts.setdefault(shard_of_address(address, len(boards)), {})[address] = rest
-        await gather_all([boards[place].release_addresses(name, part) for place, part in parts.items()])
+        parts = sharding.group_by_shard(rests.items(), lambda item: sharding.shard_of_address(item[0], len(boards)))
+        await gather_all([boards[place].release_addresses(name, dict(part)) for place, part in parts.items()])
 
     # -- outcomes
 
@@ -333,11 +315,11 @@ class ShardedCoordinator:
         Raises `AgentFenced` only if the agent is fenced on all of them; elsewhere its outcomes count.
         """
         boards = await self._load_shards()
-        parts = split_batch(told, len(boards))
+        parts = sharding.split_batch(told, len(boards))
         answers = await asyncio.gather(
             *(boards[place].ack(name, part) for place, (_, part) in parts.items()), return_exceptions=True
         )
-        raise_worst_error([answer for answer in answers if not isinstance(answer, AgentFenced)] or answers)
+        sharding.raise_worst_error([answer for answer in answers if not isinstance(answer, AgentFenced)] or answers)
         strays: list[Sequence[int]] = [booked.keys for booked in told.acks]
         for (numbers, _), answer in zip(parts.values(), answers, strict=True):
             if not isinstance(answer, BaseException):
@@ -347,7 +329,7 @@ class ShardedCoordinator:
 
     async def requeue_failed(self, name: AgentId, taken: RetryBatch) -> int:
         boards = await self._load_shards()
-        return await boards[shard_of_host(taken.host, len(boards))].requeue_failed(name, taken)
+        return await boards[sharding.shard_of_host(taken.host, len(boards))].requeue_failed(name, taken)
 
     async def reserve_pages(self, name: AgentId, ask: ReservationRequest) -> int:
         first, *others = await self._load_shards()

@@ -24,15 +24,8 @@ from fieldmouse.cluster.coordinator import (
     SiteBounds,
 )
 from fieldmouse.cluster.error_messages import crawl_not_empty_error
-from fieldmouse.cluster.sharded.sharding import (
-    PackedUrlGroups,
-    check_distinct_servers,
-    gather_all,
-    shard_of_host,
-    shard_order,
-    sum_totals,
-    wrong_servers_error,
-)
+from fieldmouse.cluster.sharded import sharding
+from fieldmouse.cluster.sharded.sharding import gather_all
 from fieldmouse.url import Host
 
 K = TypeVar("K")
@@ -49,24 +42,23 @@ class ShardedRebuilder:
         self._intact: list[Coordinator] = []
 
     async def clear_outdated_crawl(self, key_seed: int, since: Sequence[HeartbeatId]) -> bool:
-        return any(
-            await gather_all([builder.clear_outdated_crawl(key_seed, since) for builder in self._builders.values()])
-        )
+        builders = self._builders.values()
+        return any(await gather_all([builder.clear_outdated_crawl(key_seed, since) for builder in builders]))
 
     async def begin_hidden(self, spec: CrawlSpec) -> CrawlSpec:
-        await check_distinct_servers(self._boards)
+        await sharding.check_distinct_servers(self._boards)
         stored = await gather_all([board.crawl_spec() for board in self._boards.values()])
         specs = dict(zip(self._boards, stored, strict=True))
         for label, each in list(specs.items()):
             is_other = each is not None and each.key_seed != spec.key_seed
             if is_other and not (await self._boards[label].totals()).seen:
                 specs[label] = None  # another crawl that was created but never used
-        if shard_order(specs, self._crawl) is not None:
+        if sharding.shard_order(specs, self._crawl) is not None:
             raise crawl_not_empty_error(self._crawl)
         there = {label: each for label, each in specs.items() if each is not None}
         servers = next((each.servers for each in there.values()), tuple(sorted(specs)))
         if len(servers) != len(specs):
-            raise wrong_servers_error(self._crawl, servers, len(specs))
+            raise sharding.wrong_servers_error(self._crawl, servers, len(specs))
         free = sorted({*range(len(servers))} - {each.place for each in there.values()})
         strangers = sorted(label for label in specs if label not in there)
         hidden = spec
@@ -83,15 +75,14 @@ class ShardedRebuilder:
 
     def _by_lost_shard(self, things: Iterable[K], host_of: Callable[[K], Host]) -> list[tuple[CrawlRebuilder, list[K]]]:
         """Builders of the lost shards, each with its share of `things`; those of intact shards are left out."""
-        parts: dict[int, list[K]] = {}
-        for thing in things:
-            parts.setdefault(shard_of_host(host_of(thing), len(self._builders)), []).append(thing)
+        servers = len(self._builders)
+        parts = sharding.group_by_shard(things, lambda thing: sharding.shard_of_host(host_of(thing), servers))
         return [(self._hidden[place], part) for place, part in parts.items() if place in self._hidden]
 
     async def restore_outcomes(
         self, name: AgentId, hosts: Sequence[HostOutcomes], urls: bytes = b"", *, bounded: bool = False
     ) -> int:
-        url_parts, new = PackedUrlGroups(urls, [len(host.keys) for host in hosts]), 0
+        url_parts, new = sharding.PackedUrlGroups(urls, [len(host.keys) for host in hosts]), 0
         for builder, part in self._by_lost_shard(enumerate(hosts), lambda numbered: numbered[1].host):
             packed = url_parts.pack_groups(number for number, _ in part)
             new += await builder.restore_outcomes(name, [host for _, host in part], packed, bounded=bounded)
@@ -112,7 +103,7 @@ class ShardedRebuilder:
 
     async def totals(self) -> CrawlTotals:
         hidden = await gather_all([builder.totals() for builder in self._hidden.values()])
-        return sum_totals([*hidden, *await gather_all([board.totals() for board in self._intact])])
+        return sharding.sum_totals([*hidden, *await gather_all([board.totals() for board in self._intact])])
 
     async def publish_crawl(self, lease: float, delay: float, age: float = 0.0) -> None:
         """Publish one server after another.

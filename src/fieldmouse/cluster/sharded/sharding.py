@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import islice
@@ -32,6 +32,8 @@ from fieldmouse.cluster.decoding import pack_urls, unpack_urls
 from fieldmouse.errors import AgentFenced, AgentSuperseded, CoordinatorUnreachable, UsageError
 from fieldmouse.policy.scope import site_for_limits
 from fieldmouse.url import Host, hostname_of
+
+T = TypeVar("T")
 
 
 def _hash_to_shard(name: str, servers: int) -> int:
@@ -54,21 +56,25 @@ def shard_of_address(address: str, servers: int) -> int:
     return _hash_to_shard(address, servers)
 
 
+def group_by_shard(things: Iterable[T], shard_of: Callable[[T], int]) -> dict[int, list[T]]:
+    """Group things by the index of their server, in the order in which the servers first come."""
+    parts: dict[int, list[T]] = {}
+    for thing in things:
+        parts.setdefault(shard_of(thing), []).append(thing)
+    return parts
+
+
 def split_batch(told: AckBatch, servers: int) -> dict[int, tuple[list[int], AckBatch]]:
     """Split a batch of outcomes by server: the positions of its leases, and that part of the batch."""
-    numbers: dict[int, list[int]] = {}
-    for number, booked in enumerate(told.acks):
-        numbers.setdefault(shard_of_host(booked.lease.host, servers), []).append(number)
+    numbers = group_by_shard(range(len(told.acks)), lambda n: shard_of_host(told.acks[n].lease.host, servers))
     if len(numbers) == 1:
         return {place: (positions, told) for place, positions in numbers.items()}
     urls = PackedUrlGroups(told.urls, [len(booked.keys) for booked in told.acks])
-    return {
-        place: (
-            positions,
-            AckBatch([told.acks[number] for number in positions], urls.pack_groups(positions), told.number),
-        )
-        for place, positions in sorted(numbers.items())
-    }
+    parts = {}
+    for place, positions in sorted(numbers.items()):
+        acks = [told.acks[number] for number in positions]
+        parts[place] = (positions, AckBatch(acks, urls.pack_groups(positions), told.number))
+    return parts
 
 
 class PackedUrlGroups:
@@ -123,31 +129,22 @@ def merge_agents(notes: Sequence[Sequence[ListedAgent]], *, whole: bool = True) 
     ]
 
 
-def merge_heartbeat_replies(heartbeat_replies: Sequence[HeartbeatReply], books: CrawlTotals) -> HeartbeatReply:
+def merge_heartbeat_replies(replies: Sequence[HeartbeatReply], books: CrawlTotals) -> HeartbeatReply:
     """Merge the heartbeat replies of all servers; `books` is the sum of their totals."""
-    whole = all(heartbeat_reply.lists_all_agents for heartbeat_reply in heartbeat_replies)
-    agents = merge_agents([heartbeat_reply.agents for heartbeat_reply in heartbeat_replies], whole=whole)
+    whole = all(reply.lists_all_agents for reply in replies)
+    agents = merge_agents([reply.agents for reply in replies], whole=whole)
     return HeartbeatReply(
         totals=books,
         agents=agents,
-        alive=sum(note.alive for note in agents)
-        if whole
-        else min(heartbeat_reply.alive for heartbeat_reply in heartbeat_replies),
-        members=max(heartbeat_reply.members for heartbeat_reply in heartbeat_replies),
-        last_listed=min(heartbeat_reply.last_listed for heartbeat_reply in heartbeat_replies),
-        server_run=" ".join(heartbeat_reply.server_run for heartbeat_reply in heartbeat_replies),
-        calm_seconds=max(heartbeat_reply.calm_seconds for heartbeat_reply in heartbeat_replies),
-        draining=any(heartbeat_reply.draining for heartbeat_reply in heartbeat_replies),
-        stop_reason=next(
-            (heartbeat_reply.stop_reason for heartbeat_reply in heartbeat_replies if heartbeat_reply.stop_reason), ""
-        ),
-        scope_pages=list(
-            dict.fromkeys(url for heartbeat_reply in heartbeat_replies for url in heartbeat_reply.scope_pages)
-        ),
+        alive=sum(note.alive for note in agents) if whole else min(reply.alive for reply in replies),
+        members=max(reply.members for reply in replies),
+        last_listed=min(reply.last_listed for reply in replies),
+        server_run=" ".join(reply.server_run for reply in replies),
+        calm_seconds=max(reply.calm_seconds for reply in replies),
+        draining=any(reply.draining for reply in replies),
+        stop_reason=next((reply.stop_reason for reply in replies if reply.stop_reason), ""),
+        scope_pages=list(dict.fromkeys(url for reply in replies for url in reply.scope_pages)),
     )
-
-
-T = TypeVar("T")
 
 
 async def gather_all(calls: Iterable[Awaitable[T]]) -> list[T]:

@@ -43,13 +43,8 @@ class MailChannel(Channel):
         self._name = (name if colon else authority).strip("[]")
         self._port = int(port) if colon else _PORTS[self._scheme]
         self._sender, self._receivers, self._user = settings.mail_from, settings.mail_to, settings.mail_user
-        self._timeout, self._password, self._crawl, self._clock, self._tls = (
-            settings.timeout,
-            password,
-            crawl,
-            clock,
-            tls,
-        )
+        self._password, self._crawl = password, crawl
+        self._timeout, self._clock, self._tls = settings.timeout, clock, tls
         self.mode = BatchingRules(max_changes=MAX_CHANGES_PER_MAIL, min_interval=settings.mail_every)
         self._put_off: tuple[str, list[str]] = ("", [])  # key of a mail and the receivers still to get it
 
