@@ -39,7 +39,7 @@ class PolicyTrial:
     hosts: int = 500
     pages: int = 20_000
     gamma: float = 1.5  # host i's share of the pages is proportional to i**-gamma
-    front: int = 48  # hosts online at most
+    front: int | None = 48  # hosts online at most; None: the default front, which follows the demand
     delay: float = 10.0
     time: float = 1000.0
     latency: float = 0.2
@@ -90,16 +90,16 @@ def run_trial(trial: PolicyTrial, policy: str, directory: Path) -> TrialResult:
     """Crawl the trial's meadow under `policy` in a new crawl directory."""
     meadow = trial.meadow()
     starts = trial.starts(meadow)
+    front = {} if trial.front is None else {"frontier.front_min": trial.front, "frontier.front_max": trial.front}
     settings = Settings().override(
         {
             "crawl.time": f"{trial.time}s",
             "scope.mode": "web",
             "politeness.delay": f"{trial.delay}s",
             "network.allow_private": True,
-            "fetch.concurrency": max(128, 2 * trial.front),  # always enough: the front is under test
+            "fetch.concurrency": max(128, 2 * (trial.front or 0)),  # always enough: the front is under test
             "frontier.policy": policy,
-            "frontier.front_min": trial.front,
-            "frontier.front_max": trial.front,
+            **front,
             "storage.checkpoint": "1h",
             "storage.min_free": "0B",
         }

@@ -10,23 +10,25 @@ import pytest
 from fieldmouse.policy.distribution.registry import POLICIES as KNOWN
 from fieldmouse.testing.meadow.fetcher import MeadowFetcher
 from fieldmouse_lab.papers.bubing import live
-from fieldmouse_lab.papers.bubing.live import POLICIES, ideal_shares
+from fieldmouse_lab.papers.bubing.live import POLICIES
 from fieldmouse_lab.trial import PolicyTrial, TrialResult, run_trial
 
 SMALL = PolicyTrial(hosts=80, pages=3000, gamma=1.8, front=16, time=300.0)
 
 
 @pytest.fixture(scope="module")
-def tried() -> tuple[dict[tuple[str, int], float], dict[str, TrialResult], list[float]]:
-    """One small trial of each policy, and how far along it was said to be."""
-    told: list[float] = []
-    found, endings = ideal_shares(SMALL, POLICIES, (SMALL.seed,), lambda share, doing: told.append(share))
-    return found, endings, told
+def tried() -> dict[tuple[PolicyTrial, str], TrialResult]:
+    """One small trial of each policy, with few places and with the default front."""
+    return {
+        (trial, policy): live.crawl((trial, policy))
+        for trial in (SMALL, replace(SMALL, front=None))
+        for policy in POLICIES
+    }
 
 
 @pytest.fixture(scope="module")
-def found(tried: tuple[dict[tuple[str, int], float], dict[str, TrialResult], list[float]]) -> dict[str, float]:
-    return {policy: share for (policy, _), share in tried[0].items()}
+def found(tried: dict[tuple[PolicyTrial, str], TrialResult]) -> dict[str, float]:
+    return {policy: tried[SMALL, policy].summary.pages / SMALL.ideal() for policy in POLICIES}
 
 
 def test_every_distribution_policy_is_tried() -> None:
@@ -91,20 +93,19 @@ def test_a_trial_is_reproducible_and_polite(tmp_path: Path, monkeypatch: pytest.
         last[arrival.host] = arrival.t
 
 
-def test_the_experiment_shows_rows_figures_and_remarks(
-    tried: tuple[dict[tuple[str, int], float], dict[str, TrialResult], list[float]],
+def test_the_experiment_has_a_row_for_each_crawl_and_names_the_best_policy(
+    tried: dict[tuple[PolicyTrial, str], TrialResult], found: dict[str, float]
 ) -> None:
-    found, endings, told = tried
-    assert told == [0.0, 0.25, 0.5, 0.75]
-    result = live.result(SMALL, "small", found, endings)
-    assert [row.label for row in result.rows] == [
-        *(f"policy {policy}, seed 1" for policy in POLICIES),
-        *(f"mean of {policy}" for policy in POLICIES),
-    ]
-    assert [row.ours for row in result.rows] == [*found.values(), *found.values()]
-    assert "first for every seed" in " ".join(result.remarks)
-    upset = live.result(SMALL, "small", {**found, ("greedy", 1): 1.0}, endings)
-    assert "greedy is ahead for seed 1" in " ".join(upset.remarks)
+    result = live.result("small", tried)
+    rows = {(row.fields["places"], row.fields["policy"]): row for row in result.rows}
+    assert set(rows) == {(places, policy) for places in (16, "default") for policy in POLICIES}
+    assert [policy for (_, policy), row in rows.items() if row.fields["is_default"]] == ["index", "index"]
+    for policy, share in found.items():
+        row = rows[16, policy]
+        assert row.ours == share
+        assert row.fields["pages"] == tried[SMALL, policy].summary.pages
+        assert row.fields["bound"] == SMALL.ideal()
+    assert any("16 places" in remark and "index is best" in remark for remark in result.remarks)
     (figure,) = result.figures
     assert [panel.y_label for panel in figure.panels] == [
         "hosts online",
@@ -114,3 +115,11 @@ def test_the_experiment_shows_rows_figures_and_remarks(
     for panel in figure.panels:
         assert {series.label for series in panel.series} >= set(POLICIES)
         assert all(len(series.x) == len(series.y) > 2 for series in panel.series)
+
+
+def test_the_first_seed_and_the_places_can_be_chosen() -> None:
+    tiny = PolicyTrial(hosts=6, pages=40, gamma=1.0, time=60.0)
+    told: list[float] = []
+    result = live.run(tiny, "tiny", lambda share, doing: told.append(share), 5, places=(2,), seeds=2)
+    assert [(row.fields["places"], row.fields["seed"]) for row in result.rows] == [(2, 5)] * 4 + [(2, 6)] * 4
+    assert told == [number / 8 for number in range(8)]

@@ -2,74 +2,120 @@
 
 The urn game counts distinct hosts; these trials measure the effect on a crawl. `live-frontier` starts with
 a list of all URLs in random order, as in the game: URLs of large hosts come before those of small ones.
-`live-frontier-seeds` starts with three seeds and finds the rest by links. In both, the front has room for
-about a tenth of the hosts, a little more than the ideal needs on average.
+`live-frontier-seeds` starts with three seeds and finds the rest by links. The ideal needs some 46 of the 500
+hosts online on average; the front has room for fewer, for about as many and for more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from statistics import fmean
+from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from fieldmouse_lab.catalogue import Figure, Panel, Progress, Result, Series, crawl_each, experiment, new_row
+from fieldmouse.config.settings_file import Settings
+from fieldmouse_lab.catalogue import Figure, Panel, Progress, Result, Row, Series, Verdict, experiment, map_in_processes
 from fieldmouse_lab.trial import PolicyTrial, TrialResult, run_trial
 
 POLICIES = ("index", "mice-and-elephants", "greedy", "neutral")
-SEEDS = (1, 2, 3)
+DEFAULT = Settings().frontier.policy
+#: Hosts online at most; None for the default front, which follows the demand.
+PLACES = (14, 26, 48, 64, 96, None)
+#: First of the seeds, and their number. None of these seeds was used to build the policies.
+FIRST_SEED, SEEDS = 81, 3
+#: Places of the crawls in the figure.
+FIGURE_PLACES = 48
+
+#: A trial, and the policy it is run with.
+Task = tuple[PolicyTrial, str]
 
 
-def ideal_shares(
-    trial: PolicyTrial, policies: Sequence[str], seeds: Sequence[int], progress: Progress
-) -> tuple[dict[tuple[str, int], float], dict[str, TrialResult]]:
-    """Crawl with each policy and seed; return the shares of the ideal, and the endings of the first seed."""
-
-    def crawl(policy: str, directory: Path, seed: int) -> TrialResult:
-        return run_trial(trial.with_seed(seed), policy, directory)
-
-    endings = crawl_each(policies, seeds, progress, crawl)
-    shares = {case: ending.summary.pages / trial.ideal() for case, ending in endings.items()}
-    return shares, {policy: endings[policy, seeds[0]] for policy in policies}
+def crawl(task: Task) -> TrialResult:
+    trial, policy = task
+    with TemporaryDirectory(prefix="fieldmouse-") as folder:
+        return run_trial(trial, policy, Path(folder) / "crawl")
 
 
-def run(trial: PolicyTrial, name: str, progress: Progress) -> Result:
-    return result(trial, name, *ideal_shares(trial, POLICIES, SEEDS, progress))
-
-
-def result(
-    trial: PolicyTrial, name: str, ideal_shares: dict[tuple[str, int], float], endings: dict[str, TrialResult]
+def run(
+    trial: PolicyTrial,
+    name: str,
+    progress: Progress,
+    first_seed: int = FIRST_SEED,
+    places: Sequence[int | None] = PLACES,
+    seeds: int = SEEDS,
 ) -> Result:
-    seeds = sorted({seed for _, seed in ideal_shares})
-    rows = [
-        new_row(f"policy {policy}, seed {seed}", ideal_shares[policy, seed]) for policy in POLICIES for seed in seeds
+    tasks = [
+        (replace(trial, front=front, seed=seed), policy)
+        for front in places
+        for seed in range(first_seed, first_seed + seeds)
+        for policy in POLICIES
     ]
-    rows += [new_row(f"mean of {policy}", [ideal_shares[policy, seed] for seed in seeds]) for policy in POLICIES]
-    return Result(tuple(rows), (_figure(trial, name, endings),), tuple(_remarks(trial, ideal_shares)))
+    crawls = map_in_processes(crawl, tasks, progress, lambda task: f"{_places(task[0])} places, {task[1]}")
+    return result(name, dict(zip(tasks, crawls, strict=True)))
 
 
-def _remarks(trial: PolicyTrial, ideal_shares: dict[tuple[str, int], float]) -> list[str]:
-    seeds = sorted({seed for _, seed in ideal_shares})
-    best = {seed: max(POLICIES, key=lambda policy: ideal_shares[policy, seed]) for seed in seeds}
-    worst = min(ideal_shares["index", seed] for seed in seeds)
-    others = max(share for (policy, _), share in ideal_shares.items() if policy != "index")
-    beaten = [f"{winner} is ahead for seed {seed}" for seed, winner in best.items() if winner != "index"]
+def result(name: str, crawls: Mapping[Task, TrialResult]) -> Result:
+    shares = {task: crawl.summary.pages / task[0].ideal() for task, crawl in crawls.items()}
+    rows = [
+        Row(
+            f"{_places(trial)} places, policy {policy}, seed {trial.seed}",
+            None,
+            shares[trial, policy],
+            None,
+            Verdict.NEW,
+            fields={
+                "places": _places(trial),
+                "policy": policy,
+                "is_default": policy == DEFAULT,
+                "seed": trial.seed,
+                "pages": crawl.summary.pages,
+                "bound": trial.ideal(),
+            },
+        )
+        for (trial, policy), crawl in crawls.items()
+    ]
+    first = min((trial for trial, _ in crawls), key=lambda trial: (trial.front != FIGURE_PLACES, trial.seed))
+    endings = {policy: crawls[first, policy] for policy in POLICIES}
+    return Result(tuple(rows), (_figure(first, name, endings),), tuple(_remarks(shares)))
+
+
+def _places(trial: PolicyTrial) -> int | str:
+    return "default" if trial.front is None else trial.front
+
+
+def mean_shares(shares: Mapping[Task, float]) -> dict[int | str, dict[str, float]]:
+    """Mean share of the ideal over the seeds, by places and policy."""
+    return {
+        places: {
+            policy: fmean(share for (trial, name), share in shares.items() if (_places(trial), name) == (places, policy))
+            for policy in POLICIES
+        }
+        for places in dict.fromkeys(_places(trial) for trial, _ in shares)
+    }
+
+
+def _remarks(shares: Mapping[Task, float]) -> list[str]:
+    trial = next(trial for trial, _ in shares)
     ideal = trial.ideal()
-    needed = ideal * trial.delay / trial.time
-    latency = trial.latency / (trial.delay + trial.latency)
-    return [
+    lines = [
         "Numbers are pages stored, over the ideal: the sum over hosts of min(size, time / delay),"
         f" {ideal:,.0f} of {trial.pages:,} pages on {trial.hosts} hosts"
-        f" in {trial.time:g} s at {trial.delay:g} s a visit.",
-        f"The front has {trial.front} places; the ideal needs {needed:.1f} on average.",
-        f"`index` reaches {worst:.1%} at least, the best of the others {others:.1%} at most; "
-        + (f"{', '.join(beaten)}." if beaten else "it is first for every seed."),
-        "The end is what counts here. While small hosts wait for places, a policy that lets them go first is"
-        " ahead for a time; it pays when they are done and the large ones, left behind, are too few to fill"
-        " the front.",
-        "A host's next visit comes a delay after the first byte of the last answer: a latency of"
-        f" {trial.latency:g} s alone costs {latency:.1%} of the visits to large hosts.",
+        f" in {trial.time:g} s at {trial.delay:g} s a visit. No policy can exceed it, however many places there are."
+        f" If each host held its place while it rests, it would take {ideal * trial.delay / trial.time:.1f} places"
+        " on average."
+    ]
+    for places, means in mean_shares(shares).items():
+        best = max(means, key=means.__getitem__)
+        listed = ", ".join(f"{policy} {share:.1%}" for policy, share in means.items())
+        lines.append(f"{places} places: {listed}; {best} is best.")
+    return [
+        *lines,
+        f"A host's next visit comes a delay after the first byte of the last answer: a latency of {trial.latency:g} s"
+        f" alone costs {trial.latency / (trial.delay + trial.latency):.1%} of the visits to large hosts.",
         "A place is a host here, not a ball as in the game, and holds 64 URLs at most on average."
         " What `neutral` loses, it loses when large hosts have filled that.",
     ]
@@ -88,7 +134,7 @@ def _figure(trial: PolicyTrial, name: str, endings: dict[str, TrialResult]) -> F
                 "pages stored", endings, partial(_read, "pages"), Series("ideal", minutes.tolist(), ideal, "dashes")
             ),
         ),
-        "Seed 1. Fetch workers are plenty, so a host that is ready is visited at once: the hosts that were "
+        f"{_places(trial)} places, seed {trial.seed}. Fetch workers are plenty, so a host that is ready is visited at once: the hosts that were "
         "ready in a delay's time are the requests made in it.",
     )
 
@@ -120,12 +166,10 @@ ABOUT = (
 
 _LISTED = ABOUT + "Every URL is known from the start, in random order: the urn game's source."
 _SEEDED = ABOUT + "Three seeds are known, and the rest is found by links."
-_FROM_SEEDS = PolicyTrial(listed=False, front=64)
-
 EXPERIMENTS = tuple(
-    experiment(name, f"Four policies on a live crawl {start}", partial(run, trial, name), about)
+    experiment(name, f"Four policies on a live crawl {start}", partial(run, trial, name), about, seeded=True)
     for name, start, trial, about in (
         ("live-frontier", "of a list of URLs", PolicyTrial(), _LISTED),
-        ("live-frontier-seeds", "from three seeds", _FROM_SEEDS, _SEEDED),
+        ("live-frontier-seeds", "from three seeds", PolicyTrial(listed=False), _SEEDED),
     )
 )
