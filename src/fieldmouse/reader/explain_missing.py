@@ -14,13 +14,7 @@ from pathlib import Path
 
 from selectolax.lexbor import LexborHTMLParser
 
-from fieldmouse.archive.warc_reader import (
-    ArchiveReader,
-    UnreadableMember,
-    read_members,
-    read_record,
-    response_in_record,
-)
+from fieldmouse.archive import warc_reader
 from fieldmouse.cluster.client.identity import resume_command
 from fieldmouse.config import settings_file
 from fieldmouse.config.rules_from_settings import scope_of, seeds_of, site_limits_of, traps_of
@@ -54,7 +48,7 @@ from fieldmouse.url import Url, host_of, hostname_of, resolve
 def explain_robots_txt(home: CrawlDir, url: Url, last: Checkpoint) -> Iterator[str]:
     """Sentences about a robots.txt. It has no outcome, so its fetches are read from the CDXJ lines."""
     yield "it is asked for before the host's pages, and counts neither as a page nor as seen"
-    entries = list(ArchiveReader(home / "archive", shard_states(last)).cdxj_entries_of_url(url))
+    entries = list(warc_reader.ArchiveReader(home / "archive", shard_states(last)).cdxj_entries_of_url(url))
     for stamp, entry in entries:
         day, hour = f"{stamp[:4]}-{stamp[4:6]}-{stamp[6:8]}", f"{stamp[8:10]}:{stamp[10:12]}:{stamp[12:14]}"
         kept = f"kept in archive/{entry.filename} at byte {entry.offset}"
@@ -223,13 +217,13 @@ def find_linking_pages(
 
 def _archived_html_pages(path: Path, end: int) -> Iterator[tuple[Url, Response]]:
     try:
-        for member in read_members(path, 0, end):
-            record = read_record(member.content)
+        for member in warc_reader.read_members(path, 0, end):
+            record = warc_reader.read_record(member.content)
             if record.kind == "response":
-                response = response_in_record(record)
+                response = warc_reader.response_in_record(record)
                 if 200 <= response.status < 300 and response_mime(response) in HTML_TYPES:
                     yield Url(record.url), response
-    except (UnreadableMember, ValueError):
+    except (warc_reader.UnreadableMember, ValueError):
         return  # damage, or the budget ended inside a record
 
 

@@ -25,26 +25,19 @@ import numpy.typing as npt
 from fieldmouse.errors import UsageError
 from fieldmouse.import_string import find_class
 from fieldmouse.policy.change_rate import Beliefs
+from fieldmouse.policy.polling import policies
 from fieldmouse.policy.polling.interface import Hosts, PollingPolicy, Reals, State
 from fieldmouse.policy.polling.learned import LearnedPolicy
-from fieldmouse.policy.polling.policies import (
-    AutomatonPolicy,
-    HarmonicPolicy,
-    MultiplicativePolicy,
-    OptimalPolicy,
-    ProportionalPolicy,
-    UniformPolicy,
-)
 
 #: Policies by the name used in settings; each can be created without arguments.
 POLICIES: dict[str, Callable[[], PollingPolicy]] = {
     "learned": LearnedPolicy,
-    "uniform": UniformPolicy,
-    "proportional": ProportionalPolicy,
-    "automaton": AutomatonPolicy,
-    "multiplicative": MultiplicativePolicy,
-    "optimal": OptimalPolicy,
-    "harmonic": HarmonicPolicy,
+    "uniform": policies.UniformPolicy,
+    "proportional": policies.ProportionalPolicy,
+    "automaton": policies.AutomatonPolicy,
+    "multiplicative": policies.MultiplicativePolicy,
+    "optimal": policies.OptimalPolicy,
+    "harmonic": policies.HarmonicPolicy,
 }
 
 
