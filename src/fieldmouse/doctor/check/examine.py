@@ -142,9 +142,8 @@ def _log_damage(path: Path, length: int) -> str:
 
 
 _ANEW = (
-    f"{RESTORE_FROM_COPY}, or write it anew with the settings that differ from the defaults: at least "
-    "`[crawl]` with its"
-    " `seeds`, from which the scope follows"
+    f"{RESTORE_FROM_COPY}, or write it anew with the settings that differ from the defaults: at least `[crawl]` with"
+    " its `seeds`, from which the scope follows"
 )
 
 
