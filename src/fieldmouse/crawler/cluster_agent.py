@@ -22,17 +22,11 @@ import numpy as np
 from fieldmouse.aio import WakeUpCallbacks, cancel_and_wait
 from fieldmouse.backpressure_state import BackpressureState
 from fieldmouse.clock import Clock
-from fieldmouse.cluster.client import host_placement
+from fieldmouse.cluster.client import host_placement, pending_calls
 from fieldmouse.cluster.client.coordinator_outbox import Outbox, OutcomeKindLookup
 from fieldmouse.cluster.client.host_payload import HostPayloadCodec
 from fieldmouse.cluster.client.identity import first_own_outcome
-from fieldmouse.cluster.client.pending_calls import (
-    AddressLeases,
-    ClusterPageQuota,
-    HeartbeatDeadline,
-    PendingCalls,
-    seconds_since_boot,
-)
+from fieldmouse.cluster.client.pending_calls import AddressLeases, ClusterPageQuota, PendingCalls
 from fieldmouse.cluster.client.session import ClusterSession, SessionSettings
 from fieldmouse.cluster.coordinator import AgentReport, Coordinator, HeartbeatReply, SiteBounds
 from fieldmouse.config.rules_from_settings import site_limits_of
@@ -181,7 +175,7 @@ class JoinRequest:
 
     coordinator: Coordinator
     crawl: str
-    now: Callable[[], float] = seconds_since_boot  # a clock that includes time asleep
+    now: Callable[[], float] = pending_calls.seconds_since_boot  # a clock that includes time asleep
 
 
 class ClusterStage:
@@ -210,7 +204,7 @@ class ClusterStage:
         rng = np.random.default_rng()
         self._placement = host_placement.HostPlacement(agent_choice.find_balancer(cluster.policy)(rng))
         self.other_agents = host_placement.UnreachableHostReferrer(clock, rng, socket.gethostname())
-        self._lease = HeartbeatDeadline(cluster.lease, joining.now)
+        self._lease = pending_calls.HeartbeatDeadline(cluster.lease, joining.now)
         self._outcomes = OutcomeKindLookup(home, last)
         self._calls = PendingCalls(
             outbox=Outbox(home / "board", last, joining.now),

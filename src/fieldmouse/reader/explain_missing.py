@@ -29,16 +29,8 @@ from fieldmouse.parse.content import HTML_TYPES, MAX_HTML, response_mime
 from fieldmouse.parse.html import parse_html
 from fieldmouse.parse.html_parse_cost import limit_parse_cost
 from fieldmouse.policy.scope import ExceededLimit, detect_trap
-from fieldmouse.storage import outcome_log_reader
-from fieldmouse.storage.checkpoint import (
-    Checkpoint,
-    ShardState,
-    read_checkpoint,
-    sealed_counters,
-    sealed_outcome_bytes,
-    sealed_scope,
-    shard_states,
-)
+from fieldmouse.storage import checkpoint, outcome_log_reader
+from fieldmouse.storage.checkpoint import Checkpoint, ShardState, sealed_counters, shard_states
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.types.outcome import OutcomeRow, Response
 from fieldmouse.types.reason import OutcomeReason
@@ -67,7 +59,7 @@ def explain_url_not_taken(home: CrawlDir, url: Url, found: UrlStatus, last: Chec
 
 def _scope_exclusion(settings: Settings, url: Url, last: Checkpoint, now: float) -> str:
     """The scope rule or trap that excludes the URL; "" if none does."""
-    joined = sealed_scope(last).joined
+    joined = checkpoint.sealed_scope(last).joined
     seeds = seeds_of(settings)
     scope = scope_of(settings, seeds).with_seeds(joined)
     rule = scope.excluding_setting(url)
@@ -106,7 +98,7 @@ def _explain_linking_pages(home: CrawlDir, settings: Settings, url: Url, last: C
     mentions, complete = find_linking_pages(home / "archive", shard_states(last), url)
     deepest = settings.crawl.max_depth
     for page, why in mentions:
-        rows = outcome_log_reader.rows_of(home, page, length=sealed_outcome_bytes(last))
+        rows = outcome_log_reader.rows_of(home, page, length=checkpoint.sealed_outcome_bytes(last))
         if not why and rows and deepest is not None and rows[-1].depth >= deepest:
             away = format_count(rows[-1].depth + 1, "link")
             why = f"it would be {away} away from a seed (`crawl.max_depth` is {deepest})"
@@ -132,7 +124,7 @@ def explain_no_pages(home: CrawlDir, reason: str = "") -> tuple[str, str]:
 
     `reason` of the outcome to be explained; the most common one by default.
     """
-    length = sealed_outcome_bytes(read_checkpoint(home))
+    length = checkpoint.sealed_outcome_bytes(checkpoint.read_checkpoint(home))
     all_rows = outcome_log_reader.outcome_rows(home, length=length)
     found = list(islice((row for row in all_rows if reason in ("", row.reason)), _LOOK))
     rows = [row for row in found if row.reason]

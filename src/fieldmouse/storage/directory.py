@@ -16,6 +16,7 @@ from pathlib import Path
 import msgspec
 
 from fieldmouse import __version__, errors
+from fieldmouse.errors import shell_quoted
 from fieldmouse.storage.log import make_directory, sync_directory, write_atomically
 
 FORMAT = 3
@@ -152,15 +153,15 @@ class CrawlDir:
     def resume_command(self) -> str:
         """The command that continues the crawl."""
         if self.is_cluster_agent:
-            return f"fieldmouse agent {errors.shell_quoted(self.path)} --coordinator URL"
-        return f"fieldmouse resume {errors.shell_quoted(self.path)}"
+            return f"fieldmouse agent {shell_quoted(self.path)} --coordinator URL"
+        return f"fieldmouse resume {shell_quoted(self.path)}"
 
     def poll_command_line(self, budget: str = "") -> str:
         """The command that polls known pages: each page once, or at a budget such as `500/h`."""
         if self.is_cluster_agent:
             rate = f" --set refresh.budget={budget}" if budget else ""
             return f"{self.resume_command} --set refresh.on=true{rate}"
-        return f"fieldmouse refresh {errors.shell_quoted(self.path)} {f'--budget {budget}' if budget else '--once'}"
+        return f"fieldmouse refresh {shell_quoted(self.path)} {f'--budget {budget}' if budget else '--once'}"
 
     def upgrade_format(self) -> None:
         """Raise the format to the current one. Called when everything is open, before the next checkpoint."""
