@@ -17,11 +17,11 @@ from pathlib import Path
 
 import msgspec
 
-from fieldmouse.clock import AutoAdvanceClock
 from fieldmouse.frontier.durable_parts import FrontierState
 from fieldmouse.frontier.frontier import Frontier
 from fieldmouse.policy.distribution.distinct_hosts_policy import DistinctHostsPolicy
 from fieldmouse.storage.log import FileSyncer
+from fieldmouse.testing.virtual_time import VirtualClock, VirtualTimeLoop
 from fieldmouse.types.request import Request
 from fieldmouse.url import Url
 
@@ -43,7 +43,7 @@ def opened(directory: Path, state: FrontierState | None) -> Frontier:
     frontier = Frontier(
         directory,
         key_seed=7,
-        clock=AutoAdvanceClock(NOW),
+        clock=VirtualClock(VirtualTimeLoop(), NOW),
         policy=DistinctHostsPolicy(depth=16),
         state=state,
         resumed_delay=lambda _: 1.0,

@@ -16,9 +16,9 @@ from typing import Protocol
 import pytest
 import redis
 
+from auto_advance_clock import AutoAdvanceClock
 from cluster.audits import Audit, audit_of_ledger, audit_of_server, merged
 from cluster.memory_rebuilder import MemoryRebuilder
-from fieldmouse.clock import AutoAdvanceClock
 from fieldmouse.cluster.coordinator import AgentId, Coordinator, CrawlRebuilder
 from fieldmouse.cluster.redis.coordinator import RedisCoordinator
 from fieldmouse.cluster.redis.rebuild import RedisRebuilder

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from fieldmouse.clock import AutoAdvanceClock
+from auto_advance_clock import AutoAdvanceClock
 from fieldmouse.cluster.client.host_placement import UnreachableHostReferrer, agent_table
 from fieldmouse.cluster.coordinator import AgentReport, ListedAgent
 from fieldmouse.policy.local_outage import NOTE_SECONDS

@@ -125,7 +125,7 @@ def test_an_agent_status_that_is_not_utf_8_is_ignored() -> None:
 
 
 def test_long_robots_txt_values_are_read_only_when_needed() -> None:
-    from fieldmouse.clock import AutoAdvanceClock
+    from auto_advance_clock import AutoAdvanceClock
     from fieldmouse.robotstxt.parser import RobotsTxtCache
 
     rules = b"User-agent: *\n" + b"".join(b"Disallow: /private/%d\n" % n for n in range(20_000))

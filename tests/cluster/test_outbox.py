@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import cast
 from unittest.mock import Mock
 
-from fieldmouse.clock import AutoAdvanceClock
+from auto_advance_clock import AutoAdvanceClock
 from fieldmouse.cluster.client.coordinator_outbox import (
     KEEP_SENT_SECONDS,
     AckedUrl,

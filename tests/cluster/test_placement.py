@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fieldmouse.clock import AutoAdvanceClock
+from auto_advance_clock import AutoAdvanceClock
 from fieldmouse.cluster.client.pending_calls import HeartbeatDeadline
 from fieldmouse.policy.balance.agent_choice import AgentTable
 from fieldmouse.types.host_state import AgentConnectFailure, HostState

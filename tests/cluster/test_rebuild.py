@@ -8,10 +8,10 @@ from functools import wraps
 
 import pytest
 
+from auto_advance_clock import AutoAdvanceClock
 from cluster.audits import audit_of_ledger
 from cluster.coordinators import MemoryWorld, RedisWorld, ServerProcess, World
 from cluster.memory_rebuilder import MemoryRebuilder
-from fieldmouse.clock import AutoAdvanceClock
 from fieldmouse.cluster.coordinator import (
     AckBatch,
     AgentId,

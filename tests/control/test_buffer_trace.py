@@ -9,8 +9,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from auto_advance_clock import AutoAdvanceClock
 from fieldmouse.backpressure_state import BackpressureState
-from fieldmouse.clock import AutoAdvanceClock
 from fieldmouse.control.buffer_trace import (
     BufferEvent,
     BufferMetrics,

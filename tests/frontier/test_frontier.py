@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from fieldmouse.clock import AutoAdvanceClock
+from auto_advance_clock import AutoAdvanceClock
 from fieldmouse.errors import UsageError
 from fieldmouse.frontier.durable_parts import FrontierState
 from fieldmouse.frontier.frontier import Frontier

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fieldmouse.clock import AutoAdvanceClock
+from auto_advance_clock import AutoAdvanceClock
 from fieldmouse.frontier.agent_frontier import AgentFrontier
 from fieldmouse.frontier.durable_parts import open_frontier_parts
 from fieldmouse.frontier.protocol import SettledUrl

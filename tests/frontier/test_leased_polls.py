@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fieldmouse.clock import AutoAdvanceClock
+from auto_advance_clock import AutoAdvanceClock
 from fieldmouse.frontier.host_leases import REPEAT_AFTER, UnfinishedPolls
 from fieldmouse.frontier.workbench import polls_by_host
 from fieldmouse.types.request import FrontierEntryOrigin, Request

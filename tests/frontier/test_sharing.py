@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmouse.clock import AutoAdvanceClock
+from auto_advance_clock import AutoAdvanceClock
 from fieldmouse.frontier.frontier import Frontier
 from fieldmouse.frontier.workbench import Workbench
 from fieldmouse.types.host_state import HostState

@@ -10,7 +10,7 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fieldmouse.clock import AutoAdvanceClock
+from auto_advance_clock import AutoAdvanceClock
 from fieldmouse.frontier.durable_parts import FrontierState
 from fieldmouse.frontier.frontier import Frontier
 from fieldmouse.frontier.seen.key_table import KeyNumbering

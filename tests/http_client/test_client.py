@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fieldmouse.clock import AutoAdvanceClock
+from auto_advance_clock import AutoAdvanceClock
 from fieldmouse.errors import UsageError
 from fieldmouse.http.client import HttpFetcher
 from fieldmouse.http.connection import ResponseLimits

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from fieldmouse.clock import AutoAdvanceClock
+from auto_advance_clock import AutoAdvanceClock
 from fieldmouse.errors import UsageError
 from fieldmouse.http.dns import FailedLookup, ForbiddenAddress, FoundAddress, HostsFile, Resolver
 from fieldmouse.policy.dns_and_header_options import Endpoint, NameOverrides

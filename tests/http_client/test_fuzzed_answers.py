@@ -13,7 +13,7 @@ from typing import NamedTuple
 import httptools
 import pytest
 
-from fieldmouse.clock import AutoAdvanceClock
+from auto_advance_clock import AutoAdvanceClock
 from fieldmouse.http.connection import Connection, FailedRequest, ResponseLimits
 from fieldmouse.types.outcome import Response
 from fieldmouse.types.reason import OutcomeReason

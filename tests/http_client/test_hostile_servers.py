@@ -18,8 +18,8 @@ import trustme
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from auto_advance_clock import AutoAdvanceClock
 from common_name import issue_by_common_name
-from fieldmouse.clock import AutoAdvanceClock
 from fieldmouse.errors import UsageError
 from fieldmouse.http.connection import ResponseLimits, create_tls_context
 from fieldmouse.types.outcome import Failed, Response

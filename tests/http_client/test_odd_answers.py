@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmouse.clock import AutoAdvanceClock
+from auto_advance_clock import AutoAdvanceClock
 from fieldmouse.http import headers as head
 from fieldmouse.http.connection import LONGEST_LINE, BadChunk, ChunkedDecoder, Connection, FailedRequest, ResponseLimits
 from fieldmouse.types.outcome import Response

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from auto_advance_clock import AutoAdvanceClock
 from fieldmouse.cli import main
-from fieldmouse.clock import AutoAdvanceClock
 from fieldmouse.config.settings_file import Settings, render
 from fieldmouse.crawler.builder import open_decision_log
 from fieldmouse.errors import FieldmouseError, UsageError

@@ -6,7 +6,8 @@ import asyncio
 import gzip
 import tracemalloc
 
-from fieldmouse.clock import AutoAdvanceClock, WallClock
+from auto_advance_clock import AutoAdvanceClock
+from fieldmouse.clock import WallClock
 from fieldmouse.robotstxt.parser import RobotsTxt, RobotsTxtCache
 from fieldmouse.types.outcome import Response
 from fieldmouse.url import Host, Url

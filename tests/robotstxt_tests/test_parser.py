@@ -147,10 +147,11 @@ def test_arbitrary_bytes_never_raise(text: bytes, path: str) -> None:
     RobotsTxt.parse(text, US).allows(path)
 
 
-def test_allow_all_and_deny_all_allow_robots_txt() -> None:
+def test_rules_that_forbid_everything_allow_robots_txt() -> None:
+    forbidden = RobotsTxt.parse((ALL + "Disallow: /\n").encode(), US)
     assert RobotsTxt.ALLOW_ALL.allows("/a")
-    assert not RobotsTxt.DENY_ALL.allows("/a")
-    assert RobotsTxt.DENY_ALL.allows("/robots.txt")
+    assert not forbidden.allows("/a")
+    assert forbidden.allows("/robots.txt")
 
 
 @pytest.mark.parametrize(

@@ -26,14 +26,7 @@ from fieldmouse.cluster.coordinator import Coordinator, CrawlSpec
 from fieldmouse.cluster.decoding import MOST_SPEC
 from fieldmouse.cluster.error_messages import RESTORE_HINT
 from fieldmouse.config import old_spellings, settings_file
-from fieldmouse.config.settings_file import (
-    SettingAuthority,
-    Settings,
-    authority_over,
-    parse_published,
-    redacted_value,
-    render_published,
-)
+from fieldmouse.config.settings_file import SettingAuthority, Settings, authority_over, redacted_value
 from fieldmouse.errors import CoordinatorDataLost, CoordinatorUnreachable, UsageError, shell_quoted
 from fieldmouse.formatting import join_names
 from fieldmouse.storage.directory import CrawlDir
@@ -79,7 +72,7 @@ def plan_agent(
     founding = own.override({"crawl.seeds": tuple(seeds_given)})
     returning = directory if known else None
     spec = asyncio.run(_find_or_create_crawl_spec(coordinators, crawl, founding, returning, on_waiting))
-    common = parse_published(spec.settings, f"the settings of `{crawl}` on the coordinator")
+    common = settings_file.parse_published(spec.settings, f"the settings of `{crawl}` on the coordinator")
     given = {crawl_preparation.KEYWORD_SETTINGS[word] for word, value in words.items() if value is not None} | {
         *changes
     }
@@ -133,7 +126,7 @@ async def _find_or_create_crawl_spec(
             )
         if spec is None and own.crawl.seeds:
             made_by = f"fieldmouse/{__version__}"
-            ours = CrawlSpec(secrets.randbits(63), render_published(own), own.crawl.seeds, made_by)
+            ours = CrawlSpec(secrets.randbits(63), settings_file.render_published(own), own.crawl.seeds, made_by)
             if len(msgspec.json.encode(ours)) > MOST_SPEC:
                 raise UsageError(
                     f"the seeds of this crawl take more than {MOST_SPEC >> 20} MiB",

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 from fieldmouse.config import values
 from fieldmouse.config.sections import Section
-from fieldmouse.config.values import ValueKind
+from fieldmouse.config.values import Duration, Positive, PositiveDuration, Texts, ValueKind
 from fieldmouse.errors import SettingsError, UsageError
 from fieldmouse.policy.dns_and_header_options import BLANK
 from fieldmouse.url import parse
@@ -103,14 +103,10 @@ class NotifySection(Section, frozen=True):
     difference: Annotated[
         float, values.SHARE, "do not send changed pages that differ in a smaller share of their words"
     ] = 0.0
-    command: Annotated[
-        tuple[str, ...],
-        values.TEXTS,
-        "a program and its arguments, run without a shell and with JSON on standard input",
-    ] = ()
+    command: Annotated[Texts, "a program and its arguments, run without a shell and with JSON on standard input"] = ()
     webhook: Annotated[str, _place, "a URL to post JSON to, or env:NAME or file:PATH that holds it"] = ""
     webhook_token: Annotated[str, _secret, "env:NAME or file:PATH of the token sent as `Authorization: Bearer`"] = ""
-    batch: Annotated[int, values.POSITIVE, "most changes in one post or run; 1 sends objects, more sends lists"] = 1
+    batch: Annotated[Positive, "most changes in one post or run; 1 sends objects, more sends lists"] = 1
     mail_to: Annotated[tuple[str, ...], _addresses, "recipients of mail"] = ()
     mail_from: Annotated[str, _address, "sender of mail"] = ""
     mail_server: Annotated[
@@ -118,16 +114,14 @@ class NotifySection(Section, frozen=True):
     ] = ""
     mail_user: Annotated[str, values.TEXT, "user name at the mail server"] = ""
     mail_password: Annotated[str, _secret, "env:NAME or file:PATH of its password"] = ""
-    mail_every: Annotated[
-        float, values.DURATION, "shortest time between two mails; each holds all changes since the last"
-    ] = 3600.0
+    mail_every: Annotated[Duration, "shortest time between two mails; each holds all changes since the last"] = 3600.0
     feed: Annotated[str, values.TEXT, "an Atom file to write, relative to the crawl directory: changes.atom"] = ""
-    feed_entries: Annotated[int, values.POSITIVE, "most entries of the feed; oldest are dropped"] = 200
+    feed_entries: Annotated[Positive, "most entries of the feed; oldest are dropped"] = 200
     apprise: Annotated[
         tuple[str, ...], _services, "env:NAME or file:PATH of Apprise URLs (needs the extra `notify`)"
     ] = ()
-    timeout: Annotated[float, values.POSITIVE_DURATION, "longest time of one post, run or mail"] = 30.0
-    patience: Annotated[float, values.DURATION, "how long a run waits at its end; the next run sends the rest"] = 10.0
+    timeout: Annotated[PositiveDuration, "longest time of one post, run or mail"] = 30.0
+    patience: Annotated[Duration, "how long a run waits at its end; the next run sends the rest"] = 10.0
 
     @property
     def channel_names(self) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ import re
 import sys
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 from fieldmouse.errors import UsageError
 from fieldmouse.import_string import IMPORT_NAME
@@ -385,3 +385,13 @@ HEADERS = ValueKind(
     takes_bare_text=False,
     without_secrets=redact_headers,
 )
+
+#: Types of settings that many sections have, each with its kind.
+Flag = Annotated[bool, FLAG]
+Count = Annotated[int, COUNT]
+Positive = Annotated[int, POSITIVE]
+Number = Annotated[float, NUMBER]
+Size = Annotated[int, SIZE]
+Duration = Annotated[float, DURATION]
+PositiveDuration = Annotated[float, POSITIVE_DURATION]
+Texts = Annotated[tuple[str, ...], TEXTS]

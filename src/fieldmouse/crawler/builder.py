@@ -63,16 +63,7 @@ from fieldmouse.policy.front_size import FrontSizeRule
 from fieldmouse.policy.politeness import Politeness
 from fieldmouse.policy.scope import Scope
 from fieldmouse.robotstxt.parser import RobotsTxtCache
-from fieldmouse.storage.checkpoint import (
-    Checkpoint,
-    CheckpointParts,
-    Durable,
-    DurableLog,
-    explain_lost_checkpoint,
-    open_journal,
-    sealed_counters,
-    shard_states,
-)
+from fieldmouse.storage import checkpoint
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.storage.log import BestEffortLog
 from fieldmouse.types.outcome import Outcome
@@ -176,7 +167,7 @@ def worker_config(
 def open_local_frontier(
     home: CrawlDir,
     settings: Settings,
-    last: Checkpoint | None,
+    last: checkpoint.Checkpoint | None,
     clock: Clock,
     politeness: Politeness,
     witness: DecisionLog | None,
@@ -292,7 +283,7 @@ class ResourceStack(ExitStack):
 
 
 #: Opens a part at the last checkpoint, or empty if the checkpoint does not have it; changes nothing on disk.
-OpenDurable = Callable[[CrawlDir, Checkpoint | None], Durable]
+OpenDurable = Callable[[CrawlDir, checkpoint.Checkpoint | None], checkpoint.Durable]
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,14 +334,14 @@ def build_crawl(
     order = order or (RefreshRunMode() if settings.refresh.on else None)
     with opened.closed_on_error():
         home.check_regular_files()
-        journal, last = open_journal(home)
+        journal, last = checkpoint.open_journal(home)
         opened.close_later(journal)
         seeds = seeds_of(settings)
         politeness = politeness_policy(settings)
         meter, bell, failure_latch = BackpressureState(), WakeUpCallbacks(), FailureLatch(home.path)
         stopping, roster = StopRequest(bell), ActiveWorkers(meter)
-        tally = sealed_counters(last)
-        with explain_lost_checkpoint(journal):
+        tally = checkpoint.sealed_counters(last)
+        with checkpoint.explain_lost_checkpoint(journal):
             now = clock.now()
             refresh = state_for_run(last, order, now) if order is not None else RefreshState()
             witness = open_decision_log(home, settings)
@@ -380,10 +371,10 @@ def build_crawl(
                 if network is not None
                 else open_local_frontier(home, settings, last, clock, politeness, witness, refresh.held)
             )
-            outcomes = opened.close_later(DurableLog("outcomes", home / "outcomes.log", last))
+            outcomes = opened.close_later(checkpoint.DurableLog("outcomes", home / "outcomes.log", last))
             shared = network.scope_additions if network is not None else None
             scope = CrawlScope(scope_of(settings, seeds), seeds, home, last, shared=shared)
-            more: list[Durable] = [scope]
+            more: list[checkpoint.Durable] = [scope]
             if scope.held_links is not None:
                 more.append(opened.close_later(scope.held_links))
             more += [*(opened.close_later(open_part(home, last)) for open_part in parts)]
@@ -427,7 +418,7 @@ def build_crawl(
             WorkerPool,
             home.path,
             shards=shards,
-            states=shard_states(last) or None,
+            states=checkpoint.shard_states(last) or None,
             config=worker_config(home, settings, scope.scope, is_open=scope.may_grow, is_shared=network is not None),
             lane=lane,
             meter=meter,
@@ -449,7 +440,7 @@ def build_crawl(
             follow_sitemaps=settings.index.sitemaps,
             is_target_stored=refreshing.is_target_stored if refreshing is not None else None,
         )
-        durable = CheckpointParts(
+        durable = checkpoint.CheckpointParts(
             home, journal, (ShardsPart(indexing.indexer), outcomes, in_flight_table, frontier, *more), last
         )
 

@@ -22,24 +22,11 @@ import numpy as np
 from fieldmouse.aio import WakeUpCallbacks, cancel_and_wait
 from fieldmouse.backpressure_state import BackpressureState
 from fieldmouse.clock import Clock
+from fieldmouse.cluster.client import host_placement, pending_calls
 from fieldmouse.cluster.client.coordinator_outbox import Outbox, OutcomeKindLookup
 from fieldmouse.cluster.client.host_payload import HostPayloadCodec
-from fieldmouse.cluster.client.host_placement import (
-    HostPlacement,
-    KnownAgents,
-    UnreachableHostReferrer,
-    agent_table,
-    any_agent_refreshes,
-    share_of_pages,
-)
 from fieldmouse.cluster.client.identity import first_own_outcome
-from fieldmouse.cluster.client.pending_calls import (
-    AddressLeases,
-    ClusterPageQuota,
-    HeartbeatDeadline,
-    PendingCalls,
-    seconds_since_boot,
-)
+from fieldmouse.cluster.client.pending_calls import AddressLeases, ClusterPageQuota, PendingCalls
 from fieldmouse.cluster.client.session import ClusterSession, SessionSettings
 from fieldmouse.cluster.coordinator import AgentReport, Coordinator, HeartbeatReply, SiteBounds
 from fieldmouse.config.rules_from_settings import site_limits_of
@@ -188,7 +175,7 @@ class JoinRequest:
 
     coordinator: Coordinator
     crawl: str
-    now: Callable[[], float] = seconds_since_boot  # a clock that includes time asleep
+    now: Callable[[], float] = pending_calls.seconds_since_boot  # a clock that includes time asleep
 
 
 class ClusterStage:
@@ -215,9 +202,9 @@ class ClusterStage:
         self._tally, self._meter, self._stopping = tally, meter, stopping
         seed, cluster, limits = home.identity.key_seed, settings.cluster, site_limits_of(settings)
         rng = np.random.default_rng()
-        self._placement = HostPlacement(agent_choice.find_balancer(cluster.policy)(rng))
-        self.other_agents = UnreachableHostReferrer(clock, rng, socket.gethostname())
-        self._lease = HeartbeatDeadline(cluster.lease, joining.now)
+        self._placement = host_placement.HostPlacement(agent_choice.find_balancer(cluster.policy)(rng))
+        self.other_agents = host_placement.UnreachableHostReferrer(clock, rng, socket.gethostname())
+        self._lease = pending_calls.HeartbeatDeadline(cluster.lease, joining.now)
         self._outcomes = OutcomeKindLookup(home, last)
         self._calls = PendingCalls(
             outbox=Outbox(home / "board", last, joining.now),
@@ -257,7 +244,7 @@ class ClusterStage:
             every=cluster.heartbeat,
         )
         self._fetcher: LeasedFetcher | None = None
-        self._board, self._known_agents = joining.coordinator, KnownAgents()
+        self._board, self._known_agents = joining.coordinator, host_placement.KnownAgents()
         self._addresses = AddressLeases(self._board, self._lease, clock, self._abort_requests_to_lost_address)
         bounds = SiteBounds(limits.hosts, limits.urls)
         self._session = ClusterSession(
@@ -402,12 +389,12 @@ class ClusterStage:
         """Returns the limit that ends the crawl, if that is news; "" if the crawl continues after all."""
         first, self._has_reply = not self._has_reply, True
         me, notes = self._lease.holder.agent, self._known_agents.update_from_reply(reply)
-        self._placement.update_agents(agent_table(notes), {note.agent for note in reply.agents})
+        self._placement.update_agents(host_placement.agent_table(notes), {note.agent for note in reply.agents})
         self.other_agents.set_other_agents(me, notes)
         if self._should_hand_over_in_outage():
             self.frontier.hand_over_unvisited_hosts()
-        self._living_agents, self._share = reply.alive, share_of_pages(notes, me, reply.alive)
-        self._others_refresh = any_agent_refreshes(notes)
+        self._living_agents, self._share = reply.alive, host_placement.share_of_pages(notes, me, reply.alive)
+        self._others_refresh = host_placement.any_agent_refreshes(notes)
         if reply.totals.started and not reply.totals.waiting and not len(self._calls.outbox):
             self._idle_at = self._clock.now()
         if self._fetcher is not None:

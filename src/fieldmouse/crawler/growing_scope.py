@@ -24,15 +24,7 @@ import msgspec
 import xxhash
 
 from fieldmouse.policy.scope import SavedScope, Scope, SharedScopeAdditions
-from fieldmouse.storage import outcome_log_reader
-from fieldmouse.storage.checkpoint import (
-    Checkpoint,
-    Durable,
-    DurableLog,
-    SealedPart,
-    sealed_outcome_bytes,
-    sealed_scope,
-)
+from fieldmouse.storage import checkpoint, outcome_log_reader
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.storage.log import read_records
 from fieldmouse.types.outcome import OutcomeRow, WorkerResult
@@ -60,7 +52,7 @@ class ScopeChange(NamedTuple):
     may_grow: bool  # more hosts may join
 
 
-class CrawlScope(Durable):
+class CrawlScope(checkpoint.Durable):
     """The current scope. A part of the checkpoint; the additions are its state."""
 
     name = "scope"
@@ -70,13 +62,13 @@ class CrawlScope(Durable):
         base: Scope,
         seeds: Sequence[Url],
         home: CrawlDir,
-        last: Checkpoint | None,
+        last: checkpoint.Checkpoint | None,
         *,
         shared: SharedScopeAdditions | None,
     ):
         """`shared` exchanges additions with the other agents of the crawl."""
         self._mark = xxhash.xxh3_128_hexdigest(msgspec.json.encode(base, order="deterministic"))
-        state = sealed_scope(last)
+        state = checkpoint.sealed_scope(last)
         # Crawls older than this feature have no mark.
         self._is_changed = bool(state.mark) and state.mark != self._mark
         self._joined = list(state.joined)
@@ -86,14 +78,14 @@ class CrawlScope(Durable):
         if shared is not None:
             shared.publish(self._joined)
         self._warned = False
-        self.held_links = DurableLog("held", home / "held.log", last) if base.can_grow else None
+        self.held_links = checkpoint.DurableLog("held", home / "held.log", last) if base.can_grow else None
         # positions of held links, by the part of the scope their host may join
         self._waiting: dict[str, list[int]] = {}
         self._unsettled: set[Url] = set()  # seeds and their redirect targets that have no outcome yet
         self._targets: dict[Url, Url | None] = {}  # of the outcomes so far: redirect target, None without one
         if self.held_links is not None and (state.open or state.seeds != len(seeds)):
             self._unsettled.update(seeds)
-            length = sealed_outcome_bytes(last) if last is not None else 0
+            length = checkpoint.sealed_outcome_bytes(last) if last is not None else 0
             self._follow_seed_redirects(outcome_log_reader.outcome_rows(home, length=length) if length else ())
             if self.may_grow:
                 self._index_held_links()
@@ -225,5 +217,5 @@ class CrawlScope(Durable):
         if self._is_changed:
             log.warning(SCOPE_CHANGED)
 
-    def seal(self) -> SealedPart[SavedScope]:
-        return SealedPart(SavedScope(self._mark, tuple(self._joined), self.may_grow, self._seeds))
+    def seal(self) -> checkpoint.SealedPart[SavedScope]:
+        return checkpoint.SealedPart(SavedScope(self._mark, tuple(self._joined), self.may_grow, self._seeds))

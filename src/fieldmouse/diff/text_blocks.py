@@ -21,18 +21,9 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from fieldmouse.http.decoding import decode_response
 from fieldmouse.http.headers import effective_media_type
+from fieldmouse.parse import html
 from fieldmouse.parse.charset import decode_text, find_charset
 from fieldmouse.parse.content import MAX_HTML, html_for_parser, is_html, response_mime
-from fieldmouse.parse.html import (
-    COMMENT_TAG,
-    FRAME_TAGS,
-    HIDDEN_TAGS,
-    INLINE_TAGS,
-    MAX_TEXT,
-    TITLE_TAG,
-    WITHOUT_EVENTS,
-    foreign_namespace,
-)
 from fieldmouse.parse.html_parse_cost import limit_parse_cost
 from fieldmouse.policy.noise_rules import NoiseRule, NoiseRules
 from fieldmouse.types.outcome import Response
@@ -94,7 +85,7 @@ NO_RATIO_LIMIT = 1 << 40  # no decompression-bomb check: the body passed it befo
 
 _PLAIN = re.compile(r"text/.*|application/(.*[+/-])?(json|xml|javascript|yaml|x-ndjson|toml)", re.ASCII)
 _JSON = re.compile(r"application/(.*\+)?json", re.ASCII)
-_HANDLED = INLINE_TAGS | HIDDEN_TAGS | FRAME_TAGS | {COMMENT_TAG, TITLE_TAG}
+_HANDLED = html.INLINE_TAGS | html.HIDDEN_TAGS | html.FRAME_TAGS | {html.COMMENT_TAG, html.TITLE_TAG}
 _SEPARATOR = "\0"  # cannot occur in HTML: the parser drops it
 
 
@@ -117,7 +108,7 @@ def text_blocks(response: Response, body: bytes, rules: NoiseRules = NO_RULES) -
         return _html_blocks(html_for_parser(body, charset), rules)
     if not _PLAIN.fullmatch(mime):
         return None
-    text = decode_text(body[: 4 * MAX_TEXT], find_charset(body, declared, markup=False))[:MAX_TEXT]
+    text = decode_text(body[: 4 * html.MAX_TEXT], find_charset(body, declared, markup=False))[: html.MAX_TEXT]
     if _JSON.fullmatch(mime):
         with suppress(msgspec.MsgspecError, RecursionError):
             text = msgspec.json.format(text, indent=1)  # one value per line, whatever its original layout
@@ -130,7 +121,7 @@ def _html_blocks(markup: bytes | str, rules: NoiseRules = NO_RULES) -> list[str]
     ['Mice', 'They run.', 'Fast.']
     """
     raw, _ = limit_parse_cost(markup.encode("utf-8", "replace") if isinstance(markup, str) else markup)
-    tree = LexborHTMLParser(raw, options=WITHOUT_EVENTS)
+    tree = LexborHTMLParser(raw, options=html.WITHOUT_EVENTS)
     if rules.is_empty:
         return _tree_blocks(tree)
     for rule in rules.ignore:
@@ -141,7 +132,7 @@ def _html_blocks(markup: bytes | str, rules: NoiseRules = NO_RULES) -> list[str]
     if not chosen:
         return _apply_rules(_tree_blocks(tree), rules)
     parts = [node.html or "" for rule in chosen for node in select_elements(tree, rule)]
-    texts = [block for part in parts for block in _tree_blocks(LexborHTMLParser(part, options=WITHOUT_EVENTS))]
+    texts = [block for part in parts for block in _tree_blocks(LexborHTMLParser(part, options=html.WITHOUT_EVENTS))]
     return _apply_rules(texts, rules)
 
 
@@ -165,11 +156,11 @@ def _tree_blocks(tree: LexborHTMLParser) -> list[str]:
     # From the outside in, so that each removed node is moved once.
     for node in [node for node in root.traverse() if node.tag_id in _HANDLED]:
         kind = node.tag_id
-        if kind in INLINE_TAGS:
+        if kind in html.INLINE_TAGS:
             node.unwrap(delete_empty=True)
-        elif kind != TITLE_TAG:
+        elif kind != html.TITLE_TAG:
             silent.append(node)
-        elif not title and not foreign_namespace(node):
+        elif not title and not html.foreign_namespace(node):
             title = node.text()
     for node in reversed(silent):
         node.decompose()
@@ -177,7 +168,7 @@ def _tree_blocks(tree: LexborHTMLParser) -> list[str]:
     text = ""
     if body is not None:
         body.merge_text_nodes()
-        text = body.text(separator=_SEPARATOR, skip_empty=True)[:MAX_TEXT]
+        text = body.text(separator=_SEPARATOR, skip_empty=True)[: html.MAX_TEXT]
     return _normalize([title, *text.split(_SEPARATOR)])
 
 

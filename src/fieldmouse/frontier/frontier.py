@@ -222,11 +222,9 @@ class Frontier(CrawlFrontier):
             if only_polls:
                 return self._take_polls_only_visit(now)
         most = self._errand_links
-        lease = self._workbench.take_ready_host(now, most, _URLS_WITHOUT_REQUEST)
-        while lease is None:
+        while (lease := self._workbench.take_ready_host(now, most, _URLS_WITHOUT_REQUEST)) is None:
             if not self._bring_more_hosts_online():
                 return None
-            lease = self._workbench.take_ready_host(now, most, _URLS_WITHOUT_REQUEST)
         self._out += len(lease.numbers)
         self._decision_log.visit_started(self._width, self._out)
         if len(self._workbench) < self._width and self._backlog_size():

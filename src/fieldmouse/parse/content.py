@@ -35,15 +35,8 @@ from fieldmouse.parse.html import (
 from fieldmouse.parse.language import guess_language
 from fieldmouse.parse.links import LinkExtractor
 from fieldmouse.parse.sitemap import read_sitemap as read_sitemap
+from fieldmouse.plugins import runner
 from fieldmouse.plugins.page import PageText, RawPage
-from fieldmouse.plugins.runner import (
-    CallObserver,
-    InvalidPluginResult,
-    PluginConfig,
-    PluginFailure,
-    call_plugin,
-    type_with_article,
-)
 from fieldmouse.types.outcome import Response
 from fieldmouse.types.reason import OutcomeReason
 from fieldmouse.types.request import Request, RequestKind
@@ -88,24 +81,24 @@ READERS: Readers = MappingProxyType(
 class PluginReader:
     """A reader from a plug-in."""
 
-    def __init__(self, name: str, names: PluginConfig, observer: CallObserver):
+    def __init__(self, name: str, names: runner.PluginConfig, observer: runner.CallObserver):
         """Load the reader; raises `FieldmouseError` if that fails."""
         self.name, self._patience, self._observer = name, names.patience, observer
         self._read = import_callable(name, "reader", names.path)
 
     def __call__(self, answer: RawPage, config: PageProcessingConfig) -> Document:
-        result = call_plugin(
+        result = runner.call_plugin(
             self.name, self._patience, self._observer, lambda: _document_from_plugin(self._read(answer), answer.url)
         )
-        return self.unread_document(answer.url, result) if isinstance(result, PluginFailure) else result
+        return self.unread_document(answer.url, result) if isinstance(result, runner.PluginFailure) else result
 
-    def unread_document(self, url: str, complaint: PluginFailure | None = None) -> Document:
+    def unread_document(self, url: str, complaint: runner.PluginFailure | None = None) -> Document:
         """Return the document of a page that the plug-in did not read."""
-        complaint = complaint or PluginFailure(self.name, "was left out: plug-ins brought workers down")
+        complaint = complaint or runner.PluginFailure(self.name, "was left out: plug-ins brought workers down")
         return Document(base=url, plugin_error=str(complaint))
 
 
-def load_readers(names: PluginConfig, observer: CallObserver) -> Readers:
+def load_readers(names: runner.PluginConfig, observer: runner.CallObserver) -> Readers:
     """Return the table of readers of a crawl."""
     return {**READERS, **{mime: PluginReader(name, names, observer) for mime, name in names.readers.items()}}
 
@@ -117,10 +110,10 @@ def _document_from_plugin(answer: object, url: str) -> Document:
     if isinstance(answer, str):
         answer = PageText(answer)
     if not isinstance(answer, PageText):
-        raise InvalidPluginResult(f"gave {type_with_article(answer)} and not a `PageText` or text")
+        raise runner.InvalidPluginResult(f"gave {runner.type_with_article(answer)} and not a `PageText` or text")
     words = (answer.text, answer.title, answer.language, *answer.links)
     if not all(isinstance(text, str) for text in words):
-        raise InvalidPluginResult("gave a `PageText` that holds something else than text")
+        raise runner.InvalidPluginResult("gave a `PageText` that holds something else than text")
     text, title, language = (_encodable(text) for text in words[:3])
     hrefs = [_encodable(href) for href in answer.links]
     title, text = " ".join(title.split())[:MAX_TITLE], text[:MAX_TEXT]

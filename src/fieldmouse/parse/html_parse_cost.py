@@ -43,9 +43,8 @@ RUBY = _names("rb rp rt rtc")
 IMPLIED = RUBY | _names("dd dt li option p")  # closed implicitly by what follows
 HEADINGS = _names("h1 h2 h3 h4 h5 h6")
 CLOSES_P = _names(
-    "address article aside blockquote center details dialog dir div dl fieldset figcaption figure footer "
-    "header hgroup main menu nav ol p search section summary ul h1 h2 h3 h4 h5 h6 pre listing form li dd dt "
-    "plaintext hr xmp"
+    "address article aside blockquote center details dialog dir div dl fieldset figcaption figure footer header hgroup"
+    " main menu nav ol p search section summary ul h1 h2 h3 h4 h5 h6 pre listing form li dd dt plaintext hr xmp"
 )
 ROWS = _names("tr tbody thead tfoot")
 CELLS = _names("td th caption")

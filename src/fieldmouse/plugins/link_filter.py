@@ -15,22 +15,15 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from fieldmouse.import_string import import_callable
+from fieldmouse.plugins import runner
 from fieldmouse.plugins.page import FoundLink
-from fieldmouse.plugins.runner import (
-    CallObserver,
-    InvalidPluginResult,
-    PluginConfig,
-    PluginFailure,
-    call_plugin,
-    type_with_article,
-)
 from fieldmouse.types.request import Request
 
 MAX_TIMEOUTS = 3  # timeouts allowed on one page
 
 
 class AdmitPlugin:
-    def __init__(self, names: PluginConfig, observer: CallObserver):
+    def __init__(self, names: runner.PluginConfig, observer: runner.CallObserver):
         """Load `admit`; raises `FieldmouseError` if it cannot be loaded."""
         self._admit = import_callable(names.admit, "admit", names.path)
         self._names, self._observer = names, observer
@@ -42,19 +35,19 @@ class AdmitPlugin:
 
     def admits(self, link: Request) -> bool:
         if self._timeouts >= MAX_TIMEOUTS:
-            self._record_error(PluginFailure(self._names.admit, "was left out"), link)
+            self._record_error(runner.PluginFailure(self._names.admit, "was left out"), link)
             return False
         found_link = FoundLink(link.url, link.via, link.depth, link.kind.value)
-        result = call_plugin(
+        result = runner.call_plugin(
             self._names.admit, self._names.patience, self._observer, lambda: bool(self._admit(found_link))
         )
-        if isinstance(result, PluginFailure):
+        if isinstance(result, runner.PluginFailure):
             self._timeouts += result.timed_out
             self._record_error(result, link)
             return False
         return result
 
-    def _record_error(self, complaint: PluginFailure, link: Request) -> None:
+    def _record_error(self, complaint: runner.PluginFailure, link: Request) -> None:
         self._more_errors += bool(self._first_error)
         self._first_error = self._first_error or f"{complaint} (on {link.url[:200]}"
 
@@ -68,7 +61,7 @@ class AdmitPlugin:
 def _mapping_to_dict(thing: object) -> dict[object, object]:
     if isinstance(thing, Mapping):
         return dict(thing)
-    raise InvalidPluginResult(f"gave {type_with_article(thing)} inside a row, which cannot be written")
+    raise runner.InvalidPluginResult(f"gave {runner.type_with_article(thing)} inside a row, which cannot be written")
 
 
 _encode = msgspec.json.Encoder(enc_hook=_mapping_to_dict).encode
@@ -92,16 +85,16 @@ def encode_rows(answer: object, most_bytes: int) -> EncodedExtractRows:
     if _is_row(answer):
         answer = (answer,)
     if isinstance(answer, str | bytes) or not isinstance(answer, Iterable):
-        raise InvalidPluginResult(f"gave {type_with_article(answer)} and not rows")
+        raise runner.InvalidPluginResult(f"gave {runner.type_with_article(answer)} and not rows")
     parts: list[bytes] = []
     size = 0
     for row in answer:
         line = _encode(row) if _is_row(row) else b""
         if not line.startswith(b"{"):
-            raise InvalidPluginResult(f"gave {type_with_article(row)} as a row, and a row is a mapping")
+            raise runner.InvalidPluginResult(f"gave {runner.type_with_article(row)} as a row, and a row is a mapping")
         size += len(line) + 1
         if size > most_bytes:
-            raise InvalidPluginResult(f"gave more than {most_bytes} bytes of rows for one page")
+            raise runner.InvalidPluginResult(f"gave more than {most_bytes} bytes of rows for one page")
         parts.append(line)
     return EncodedExtractRows(b"\n".join((*parts, b"")), len(parts)) if parts else EncodedExtractRows()
 

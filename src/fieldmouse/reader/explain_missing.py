@@ -14,13 +14,7 @@ from pathlib import Path
 
 from selectolax.lexbor import LexborHTMLParser
 
-from fieldmouse.archive.warc_reader import (
-    ArchiveReader,
-    UnreadableMember,
-    read_members,
-    read_record,
-    response_in_record,
-)
+from fieldmouse.archive import warc_reader
 from fieldmouse.cluster.client.identity import resume_command
 from fieldmouse.config import settings_file
 from fieldmouse.config.rules_from_settings import scope_of, seeds_of, site_limits_of, traps_of
@@ -35,16 +29,8 @@ from fieldmouse.parse.content import HTML_TYPES, MAX_HTML, response_mime
 from fieldmouse.parse.html import parse_html
 from fieldmouse.parse.html_parse_cost import limit_parse_cost
 from fieldmouse.policy.scope import ExceededLimit, detect_trap
-from fieldmouse.storage import outcome_log_reader
-from fieldmouse.storage.checkpoint import (
-    Checkpoint,
-    ShardState,
-    read_checkpoint,
-    sealed_counters,
-    sealed_outcome_bytes,
-    sealed_scope,
-    shard_states,
-)
+from fieldmouse.storage import checkpoint, outcome_log_reader
+from fieldmouse.storage.checkpoint import Checkpoint, ShardState, sealed_counters, shard_states
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.types.outcome import OutcomeRow, Response
 from fieldmouse.types.reason import OutcomeReason
@@ -54,7 +40,7 @@ from fieldmouse.url import Url, host_of, hostname_of, resolve
 def explain_robots_txt(home: CrawlDir, url: Url, last: Checkpoint) -> Iterator[str]:
     """Sentences about a robots.txt. It has no outcome, so its fetches are read from the CDXJ lines."""
     yield "it is asked for before the host's pages, and counts neither as a page nor as seen"
-    entries = list(ArchiveReader(home / "archive", shard_states(last)).cdxj_entries_of_url(url))
+    entries = list(warc_reader.ArchiveReader(home / "archive", shard_states(last)).cdxj_entries_of_url(url))
     for stamp, entry in entries:
         day, hour = f"{stamp[:4]}-{stamp[4:6]}-{stamp[6:8]}", f"{stamp[8:10]}:{stamp[10:12]}:{stamp[12:14]}"
         kept = f"kept in archive/{entry.filename} at byte {entry.offset}"
@@ -73,7 +59,7 @@ def explain_url_not_taken(home: CrawlDir, url: Url, found: UrlStatus, last: Chec
 
 def _scope_exclusion(settings: Settings, url: Url, last: Checkpoint, now: float) -> str:
     """The scope rule or trap that excludes the URL; "" if none does."""
-    joined = sealed_scope(last).joined
+    joined = checkpoint.sealed_scope(last).joined
     seeds = seeds_of(settings)
     scope = scope_of(settings, seeds).with_seeds(joined)
     rule = scope.excluding_setting(url)
@@ -112,7 +98,7 @@ def _explain_linking_pages(home: CrawlDir, settings: Settings, url: Url, last: C
     mentions, complete = find_linking_pages(home / "archive", shard_states(last), url)
     deepest = settings.crawl.max_depth
     for page, why in mentions:
-        rows = outcome_log_reader.rows_of(home, page, length=sealed_outcome_bytes(last))
+        rows = outcome_log_reader.rows_of(home, page, length=checkpoint.sealed_outcome_bytes(last))
         if not why and rows and deepest is not None and rows[-1].depth >= deepest:
             away = format_count(rows[-1].depth + 1, "link")
             why = f"it would be {away} away from a seed (`crawl.max_depth` is {deepest})"
@@ -138,7 +124,7 @@ def explain_no_pages(home: CrawlDir, reason: str = "") -> tuple[str, str]:
 
     `reason` of the outcome to be explained; the most common one by default.
     """
-    length = sealed_outcome_bytes(read_checkpoint(home))
+    length = checkpoint.sealed_outcome_bytes(checkpoint.read_checkpoint(home))
     all_rows = outcome_log_reader.outcome_rows(home, length=length)
     found = list(islice((row for row in all_rows if reason in ("", row.reason)), _LOOK))
     rows = [row for row in found if row.reason]
@@ -223,13 +209,13 @@ def find_linking_pages(
 
 def _archived_html_pages(path: Path, end: int) -> Iterator[tuple[Url, Response]]:
     try:
-        for member in read_members(path, 0, end):
-            record = read_record(member.content)
+        for member in warc_reader.read_members(path, 0, end):
+            record = warc_reader.read_record(member.content)
             if record.kind == "response":
-                response = response_in_record(record)
+                response = warc_reader.response_in_record(record)
                 if 200 <= response.status < 300 and response_mime(response) in HTML_TYPES:
                     yield Url(record.url), response
-    except (UnreadableMember, ValueError):
+    except (warc_reader.UnreadableMember, ValueError):
         return  # damage, or the budget ended inside a record
 
 

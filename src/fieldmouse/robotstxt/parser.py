@@ -259,7 +259,6 @@ class RobotsTxt:
     """
 
     ALLOW_ALL: ClassVar[RobotsTxt]
-    DENY_ALL: ClassVar[RobotsTxt]
 
     __slots__ = ("_book", "crawl_delay", "sitemaps")
 
@@ -317,7 +316,6 @@ class RobotsTxt:
 
 
 RobotsTxt.ALLOW_ALL = RobotsTxt(RuleSet([]))
-RobotsTxt.DENY_ALL = RobotsTxt(RuleSet([PathRule.from_pattern("/", allow=False)]))
 
 
 class _RuleGroup:

@@ -28,18 +28,10 @@ from typing import NamedTuple
 import msgspec
 import tantivy
 
+from fieldmouse.search import query_parser
 from fieldmouse.search.generation_reader import GenerationReader, document_field_text, open_generations
 from fieldmouse.search.newest_versions import VersionView
-from fieldmouse.search.query_parser import (
-    TITLE_WEIGHT,
-    ParsedQuery,
-    authority_of,
-    build_query,
-    parse_query,
-    phrase_query,
-    searchable_host_names,
-    tokenize,
-)
+from fieldmouse.search.query_parser import TITLE_WEIGHT, ParsedQuery, parse_query, phrase_query
 
 _K1, _B = 1.2, 0.75  # tantivy's constants
 _FIELDS = ("title", "text")
@@ -93,7 +85,7 @@ class GlobalScorer:
             own = _inverse_document_frequency((field, terms), counts, documents)
             return self._rarity[field, terms] / own if own else 1.0
 
-        return build_query(question or self.question, generation.index.schema, weight)
+        return query_parser.build_query(question or self.question, generation.index.schema, weight)
 
     def max_global_score_ratio(self, generation: GenerationReader) -> float:
         """Return the maximum factor of a page's final score to the score that its generation gives it."""
@@ -153,7 +145,7 @@ def _sample_documents(generation: GenerationReader, field: str) -> Iterator[tupl
     """Yield documents, each with a query for a word that it has in the field."""
     schema, searcher = generation.index.schema, generation.searcher
     for _, address in searcher.search(tantivy.Query.all_query(), limit=_SAMPLES, count=False).hits:
-        for word in tokenize(document_field_text(searcher.doc(address), field)[:1000])[:1]:
+        for word in query_parser.tokenize(document_field_text(searcher.doc(address), field)[:1000])[:1]:
             yield address, tantivy.Query.term_query(schema, field, word)
     for word, _ in searcher.terms_with_prefix(field, "", limit=1):  # slow: it reads all terms
         query = tantivy.Query.term_query(schema, field, word)
@@ -319,7 +311,7 @@ def _score_page(
 
 def _matches_hosts(url: str, question: ParsedQuery) -> bool:
     """Tell whether a page's host is among the required ones, and not excluded."""
-    hosts = set(searchable_host_names(authority_of(url)))
+    hosts = set(query_parser.searchable_host_names(query_parser.authority_of(url)))
     return all(name in hosts for name in question.hosts()) and not any(
         name in hosts for name in question.hosts(without=True)
     )

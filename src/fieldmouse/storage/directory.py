@@ -15,16 +15,8 @@ from pathlib import Path
 
 import msgspec
 
-from fieldmouse import __version__
-from fieldmouse.errors import (
-    CrawlDirError,
-    CrawlExists,
-    CrawlLocked,
-    DamagedFile,
-    NotACrawl,
-    UnsupportedFormat,
-    shell_quoted,
-)
+from fieldmouse import __version__, errors
+from fieldmouse.errors import shell_quoted
 from fieldmouse.storage.log import make_directory, sync_directory, write_atomically
 
 FORMAT = 3
@@ -125,28 +117,28 @@ class CrawlDir:
     def check_can_create(path: Path) -> None:
         """Raise if no new crawl can be made at `path`. Changes nothing."""
         if (path / "crawl.json").exists():
-            raise CrawlExists(path)
+            raise errors.CrawlExists(path)
         if path.exists() and not path.is_dir():
-            raise CrawlDirError(f"`{path}` is a file", "choose a directory that does not exist yet")
+            raise errors.CrawlDirError(f"`{path}` is a file", "choose a directory that does not exist yet")
         if path.exists() and not all(map(_is_allowed_in_new, path.iterdir())):
-            raise CrawlDirError(f"`{path}` is not empty", "choose a directory that does not exist yet")
+            raise errors.CrawlDirError(f"`{path}` is not empty", "choose a directory that does not exist yet")
         above = next(place for place in (path, *path.absolute().parents) if place.exists())
         why = "Not a directory" if not above.is_dir() else "Permission denied"
         if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
-            raise CrawlDirError(f"cannot make `{path}`: {why}", "choose a place you may write to")
+            raise errors.CrawlDirError(f"cannot make `{path}`: {why}", "choose a place you may write to")
 
     @classmethod
     def open(cls, path: Path, *, to_resume: bool = False) -> CrawlDir:
         born = path / "crawl.json"
         if not born.is_file():
-            raise NotACrawl(path, to_resume=to_resume)
+            raise errors.NotACrawl(path, to_resume=to_resume)
         try:
             fields = msgspec.json.decode(born.read_bytes(), type=dict[str, object])
             if fields.get("format") not in READABLE_FORMATS:
-                raise UnsupportedFormat(path, int(str(fields.get("format", 0))), FORMAT)
+                raise errors.UnsupportedFormat(path, int(str(fields.get("format", 0))), FORMAT)
             identity = msgspec.convert(fields, CrawlMetadata)
         except (msgspec.DecodeError, msgspec.ValidationError, ValueError) as trouble:
-            raise DamagedFile(born, str(trouble)) from trouble
+            raise errors.DamagedFile(born, str(trouble)) from trouble
         return cls(path, identity)
 
     def __truediv__(self, name: str) -> Path:
@@ -189,11 +181,11 @@ class CrawlDir:
                 mode = path.stat().st_mode
             except FileNotFoundError:
                 if path.is_symlink():
-                    raise DamagedFile(path, f"it is a link to `{path.readlink()}`, which is not there") from None
+                    raise errors.DamagedFile(path, f"it is a link to `{path.readlink()}`, which is not there") from None
                 continue  # deleted since listing: a killed worker may still be ending
             if not stat.S_ISREG(mode):
                 is_directory = stat.S_ISDIR(mode)
-                raise DamagedFile(path, "it is a directory" if is_directory else "it is no regular file")
+                raise errors.DamagedFile(path, "it is a directory" if is_directory else "it is no regular file")
 
     def _possibly_irregular_files(self) -> Iterator[Path]:
         """Paths with the names of our files; entries that are certainly regular files may be left out."""
@@ -230,9 +222,9 @@ class CrawlDir:
                 owner = self._pid_in_lock()
                 # A reader that calls `owner` holds the lock for an instant; retry.
                 if not attempts_left or _is_process_alive(owner):
-                    raise CrawlLocked(self.path, owner) from None
+                    raise errors.CrawlLocked(self.path, owner) from None
                 time.sleep(0.02)
-            except (OSError, CrawlDirError):
+            except (OSError, errors.CrawlDirError):
                 _close_handles(handles)
                 raise
         self._locks, self._previous_lock = handles, os.pread(handles[-1], 32, 0)
@@ -292,7 +284,7 @@ class CrawlDir:
             mode = path.lstat().st_mode
             if not stat.S_ISREG(mode):
                 what = "a directory" if stat.S_ISDIR(mode) else "no regular file"
-                raise CrawlDirError(f"`{path}` is {what}", "delete it: nothing of the crawl is in it")
+                raise errors.CrawlDirError(f"`{path}` is {what}", "delete it: nothing of the crawl is in it")
 
     def _read_lock(self) -> bytes:
         """The content of the lock file; empty if it is a pipe."""
@@ -307,10 +299,10 @@ class CrawlDir:
         return shutil.disk_usage(self.path).free
 
 
-def _creation_error(path: Path, trouble: OSError) -> CrawlDirError:
+def _creation_error(path: Path, trouble: OSError) -> errors.CrawlDirError:
     is_full = trouble.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
     hint = "make room there, and begin again" if is_full else "choose a place you may write to"
-    return CrawlDirError(f"cannot make `{path}`: {trouble.strerror}", hint)
+    return errors.CrawlDirError(f"cannot make `{path}`: {trouble.strerror}", hint)
 
 
 def _open_and_lock(path: Path, flags: int, operation: int) -> int:

@@ -127,8 +127,7 @@ def rebuild(directories: tuple[Path, ...], coordinators: tuple[str, ...], crawl:
         result = rebuild_on_coordinator(coordinators, crawl, directories, console.message)
     if result.unreadable:
         console.message(
-            f"{format_count(result.unreadable, 'response')} in the archives cannot be read: links "
-            "that only they"
+            f"{format_count(result.unreadable, 'response')} in the archives cannot be read: links that only they"
             " contain are missing"
         )
         console.hint("fetch all pages of an agent again with `fieldmouse cluster forget AGENT --again`")
@@ -136,10 +135,8 @@ def rebuild(directories: tuple[Path, ...], coordinators: tuple[str, ...], crawl:
         console.print_json(result)
     else:
         console.message(
-            f"rebuilt `{crawl}`: {format_count(result.seen, 'URL')} seen,"
-            f" {console.format_number(result.booked)} acknowledged, "
-            f"{console.format_number(result.waiting)} waiting;"
-            " start the agents again"
+            f"rebuilt `{crawl}`: {format_count(result.seen, 'URL')} seen, {console.format_number(result.booked)}"
+            f" acknowledged, {console.format_number(result.waiting)} waiting; start the agents again"
         )
 
 
@@ -163,8 +160,7 @@ def remove(crawl: str, coordinators: tuple[str, ...], as_json: bool) -> None:
     else:
         console.message(
             f"removed `{crawl}` from the coordinator: {format_count(totals.seen, 'URL')} seen,"
-            f" {console.format_number(totals.settled)} acknowledged, "
-            f"{console.format_number(totals.waiting)} waiting"
+            f" {console.format_number(totals.settled)} acknowledged, {console.format_number(totals.waiting)} waiting"
         )
 
 

@@ -182,7 +182,12 @@ def _list_changes(
     from fieldmouse.reader.user_input import parse_time
 
     moment = None if since is None else parse_time(since, time.time())
-    placed = (pair for pair in _changes_with_directory(reader, moment, host) if not kinds or pair[1].kind in kinds)
+    several = len(reader.rooms) > 1
+    placed = (
+        (directory if several else None, change)
+        for directory, change in reader.changes_with_directory(moment, host)
+        if not kinds or change.kind in kinds
+    )
     # Within one checkpoint the log is ordered by worker, not by time.
     changes = sorted(placed if limit is None else deque(placed, limit), key=lambda pair: pair[1].at)
     if as_json:
@@ -190,10 +195,9 @@ def _list_changes(
         return
     after = f" since {console.format_time(round(moment))}" if moment is not None else ""
     if not changes:
-        readers = _readers(reader)
         console.message(f"no change is recorded in {_quoted_paths(reader)}{after}")
-        if not any(each.status().polls for each in readers):
-            console.hint(f"no page was polled yet; poll them with `{readers[0].poll_command}`")
+        if not any(each.status().polls for each in reader.rooms):
+            console.hint(f"no page was polled yet; poll them with `{reader.rooms[0].poll_command}`")
         return
     for line in console.align_columns([_cells(where, change) for where, change in changes], right={2}):
         console.print_data(line[: console.terminal_width()])
@@ -203,25 +207,8 @@ def _list_changes(
     )
 
 
-def _changes_with_directory(
-    reader: Crawls, since: float | None, host: str | None
-) -> Iterator[tuple[Path | None, Change]]:
-    """Changes, each with the directory of its crawl if there are several."""
-    from fieldmouse.reader.crawl_reader import MultiCrawlReader
-
-    if isinstance(reader, MultiCrawlReader):
-        return reader.changes_with_directory(since, host)
-    return ((None, change) for change in reader.changes(since, host))
-
-
-def _readers(reader: Crawls) -> tuple[CrawlReader, ...]:
-    from fieldmouse.reader.crawl_reader import MultiCrawlReader
-
-    return reader.rooms if isinstance(reader, MultiCrawlReader) else (reader,)
-
-
 def _quoted_paths(reader: Crawls) -> str:
-    return " or ".join(f"`{each.path}`" for each in _readers(reader))
+    return " or ".join(f"`{path}`" for path in reader.paths)
 
 
 def _plain(where: Path | None, change: Change) -> dict[str, object]:
@@ -245,7 +232,7 @@ def _list_versions(reader: Crawls, url: str, as_json: bool) -> None:
         row: dict[str, object] = {"number": number, "at": version.row.at, "url": version.url}
         row |= {"title": version.title, "size": version.size, "news": news.value or "first"}
         row |= {name: getattr(version.row, name) for name in ("difference", "warc", "offset")}
-        rows.append(row | ({"directory": str(version.directory)} if len(_readers(reader)) > 1 else {}))
+        rows.append(row | ({"directory": str(version.directory)} if len(reader.rooms) > 1 else {}))
     if as_json:
         console.print_json(rows)
         return

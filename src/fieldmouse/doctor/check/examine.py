@@ -33,13 +33,7 @@ from fieldmouse.formatting import format_count, format_size
 from fieldmouse.frontier.durable_parts import frontier_state_of
 from fieldmouse.reader.snapshot import retry_until_whole
 from fieldmouse.refresh.page_table import PAGE_TABLE, check_page_table
-from fieldmouse.storage.checkpoint import (
-    Checkpoint,
-    identity_changed,
-    identity_in_journal,
-    inspect_journal,
-    sealed_scope,
-)
+from fieldmouse.storage import checkpoint
 from fieldmouse.storage.directory import CrawlDir, settings_readable_by_others
 from fieldmouse.storage.log import read_records
 
@@ -52,9 +46,9 @@ _REMEDIES = {
 }
 
 
-def check_journal(home: CrawlDir, last: Checkpoint | None, process: CrawlProcess) -> CheckResult:
+def check_journal(home: CrawlDir, last: checkpoint.Checkpoint | None, process: CrawlProcess) -> CheckResult:
     resume = f"continue with `{home.resume_command}`"
-    report = inspect_journal(home)
+    report = checkpoint.inspect_journal(home)
     if report.bad:
         spans = ", ".join(f"the record at byte {span.offset} {span.what}" for span in report.bad[:3])
         more = f", and {len(report.bad) - 3} more" if len(report.bad) > 3 else ""
@@ -109,7 +103,7 @@ def check_parts(home: CrawlDir) -> Iterator[CheckResult]:
             yield healthy(name, f"{files}, {checked}")
 
 
-def _check_page_table(home: CrawlDir, last: Checkpoint) -> CheckResult:
+def _check_page_table(home: CrawlDir, last: checkpoint.Checkpoint) -> CheckResult:
     again = "nothing is lost: the next refresh reads it again from `outcomes.log`"
     try:
         pages = check_page_table(home, last)
@@ -119,7 +113,7 @@ def _check_page_table(home: CrawlDir, last: Checkpoint) -> CheckResult:
     return healthy(PAGE_TABLE, f"{files}, whole: {format_count(pages, 'URL')} that may be polled")
 
 
-def _damaged_files(home: CrawlDir, last: Checkpoint) -> Iterator[tuple[tuple[str, str], str]]:
+def _damaged_files(home: CrawlDir, last: checkpoint.Checkpoint) -> Iterator[tuple[tuple[str, str], str]]:
     for name, note in last.parts.items():
         for file, length in note.files.items():
             try:
@@ -133,9 +127,9 @@ def _damaged_files(home: CrawlDir, last: Checkpoint) -> Iterator[tuple[tuple[str
                 yield (name, file), says
 
 
-def _is_log_read_on_resume(name: str, last: Checkpoint) -> bool:
+def _is_log_read_on_resume(name: str, last: checkpoint.Checkpoint) -> bool:
     """Whether it is a log that a resume reads; held links are read only while the scope may still grow."""
-    return name in _LOGS and (name != "held" or sealed_scope(last).open)
+    return name in _LOGS and (name != "held" or checkpoint.sealed_scope(last).open)
 
 
 def _log_damage(path: Path, length: int) -> str:
@@ -148,9 +142,8 @@ def _log_damage(path: Path, length: int) -> str:
 
 
 _ANEW = (
-    f"{RESTORE_FROM_COPY}, or write it anew with the settings that differ from the defaults: at least "
-    "`[crawl]` with its"
-    " `seeds`, from which the scope follows"
+    f"{RESTORE_FROM_COPY}, or write it anew with the settings that differ from the defaults: at least `[crawl]` with"
+    " its `seeds`, from which the scope follows"
 )
 
 
@@ -189,7 +182,7 @@ def check_crawl(home: CrawlDir, *, deep: bool = False, process: CrawlProcess | N
             if shot is None:
                 return
             last = shot.checkpoint
-            if last.born is not None and identity_changed(home.identity, last.born):
+            if last.born is not None and checkpoint.identity_changed(home.identity, last.born):
                 yield _identity_finding(home, "`crawl.json` contradicts the journal")
             finding, counts = check_outcomes(home, last, owner)
             yield finding
@@ -215,6 +208,6 @@ def _check_free_space(home: CrawlDir, settings: Settings) -> CheckResult:
 
 
 def _identity_finding(home: CrawlDir, says: str) -> CheckResult:
-    if identity_in_journal(home.path) is None:
+    if checkpoint.identity_in_journal(home.path) is None:
         return damaged("identity", says, RESTORE_FROM_COPY, "crawl.json")
     return repairable("identity", says, repair_advice(home.path, "writes it again from the journal"), "crawl.json")

@@ -20,19 +20,10 @@ from fieldmouse import __version__
 from fieldmouse.archive import warc_writer
 from fieldmouse.archive.warc_reader import UnreadableMember, read_cdxj_lines
 from fieldmouse.archive.warc_writer import cdxj_log_path
+from fieldmouse.cluster import coordinator
 from fieldmouse.cluster.client.coordinator_outbox import CHECKPOINT_PART, outbox_state_of, stored_link_messages
 from fieldmouse.cluster.client.identity import read_original_identity
 from fieldmouse.cluster.client.session import open_rebuilder
-from fieldmouse.cluster.coordinator import (
-    AgentId,
-    CrawlRebuilder,
-    CrawlSpec,
-    HostOutcomes,
-    HostPayload,
-    LinkOffer,
-    Row,
-    SiteBounds,
-)
 from fieldmouse.cluster.decoding import encode_row, pack_urls
 from fieldmouse.config import settings_file
 from fieldmouse.config.rules_from_settings import scope_of, seeds_of, site_limits_of
@@ -64,7 +55,7 @@ _RobotsAnswer = tuple[Url, set[Host], str, warc_writer.CdxjEntry]
 class AgentDirectory(CrawlSnapshot):
     """An agent's directory as of its last checkpoint."""
 
-    def __init__(self, name: AgentId, home: CrawlDir, last: Checkpoint | None):
+    def __init__(self, name: coordinator.AgentId, home: CrawlDir, last: Checkpoint | None):
         super().__init__(home, last)
         self.name = name
         self.settings = settings_file.load(home / "fieldmouse.toml")
@@ -216,10 +207,10 @@ def open_agent_directory(path: Path, crawl: str) -> AgentDirectory:
     if (owner := home.owner_pid()) is not None:
         raise CrawlLocked(path, owner)
     last = read_checkpoint(home)
-    name = AgentId(origin.agent, origin.incarnation)
+    name = coordinator.AgentId(origin.agent, origin.incarnation)
     if not origin.agent:  # its identity file is damaged: the checkpoint has the last name it used
         outbox = outbox_state_of(last)
-        name = AgentId(outbox.agent, outbox.incarnation)
+        name = coordinator.AgentId(outbox.agent, outbox.incarnation)
     return AgentDirectory(name, home, last)
 
 
@@ -268,7 +259,7 @@ def _initial_settings(members: Sequence[Settings]) -> Settings:
 
 
 async def rebuild_with_agents(
-    builder: CrawlRebuilder,
+    builder: coordinator.CrawlRebuilder,
     members: Sequence[AgentDirectory],
     crawl: str,
     now: float,
@@ -279,7 +270,7 @@ async def rebuild_with_agents(
     settings = _initial_settings([member.settings for member in members])
     seeds = seeds_of(settings)
     made_by = f"fieldmouse/{__version__}"
-    spec = CrawlSpec(seed, render_published(settings), tuple(map(str, seeds)), made_by)
+    spec = coordinator.CrawlSpec(seed, render_published(settings), tuple(map(str, seeds)), made_by)
     if await builder.clear_outdated_crawl(seed, [member.heartbeat_mark for member in members]):
         progress("the coordinator had an old copy of the crawl, which was cleared")
     if (await builder.begin_hidden(spec)).key_seed != seed:
@@ -294,7 +285,7 @@ async def rebuild_with_agents(
         await builder.mark_agent_restored(member.name, member.last_outbox_number)
         if member.heartbeat_mark.agent:  # copied directory: the entries that the original had sent by then
             await builder.mark_agent_restored(
-                AgentId(member.heartbeat_mark.agent, member.heartbeat_mark.incarnation), 0
+                coordinator.AgentId(member.heartbeat_mark.agent, member.heartbeat_mark.incarnation), 0
             )
         begun_at = min(begun_at, member.crawl_began_at)
         progress(f"`{member.home.path}` has outcomes of {format_count(urls, 'URL')} that no other has")
@@ -322,7 +313,7 @@ async def rebuild_with_agents(
 
 
 async def _restore_outcomes(
-    builder: CrawlRebuilder, member: AgentDirectory, seed: int, hosts: dict[Host, _HostFacts]
+    builder: coordinator.CrawlRebuilder, member: AgentDirectory, seed: int, hosts: dict[Host, _HostFacts]
 ) -> int:
     """Restore all URLs with an outcome as seen and settled, and update the state of their hosts."""
     settings, new = member.settings, 0
@@ -336,7 +327,9 @@ async def _restore_outcomes(
             facts.last_at = max(facts.last_at, row.at)
             facts.pages += row.kind == "page" and not row.polled
         restored = [
-            HostOutcomes(host, site_for_limits(host), list(keyed), [row.kind.value for row in keyed.values()])
+            coordinator.HostOutcomes(
+                host, site_for_limits(host), list(keyed), [row.kind.value for row in keyed.values()]
+            )
             for host, keyed in by_host.items()
         ]
         urls = [str(row.url) for keyed in by_host.values() for row in keyed.values()]
@@ -346,7 +339,7 @@ async def _restore_outcomes(
 
 
 async def _restore_hosts(
-    builder: CrawlRebuilder, hosts: dict[Host, _HostFacts], settings: Settings, now: float
+    builder: coordinator.CrawlRebuilder, hosts: dict[Host, _HostFacts], settings: Settings, now: float
 ) -> None:
     politeness = politeness_policy(settings)
     for batch in _batches(hosts.items(), _HOSTS):
@@ -355,22 +348,22 @@ async def _restore_hosts(
             state = HostState(crawl_delay=facts.crawl_delay, pages=facts.pages)
             delay = politeness.host_delay(state)
             rest = min(delay, max(0.0, facts.last_at + delay - now))
-            payloads[host] = HostPayload(msgspec.msgpack.encode(state), rest=rest, delay=delay)
+            payloads[host] = coordinator.HostPayload(msgspec.msgpack.encode(state), rest=rest, delay=delay)
         await builder.restore_host_payloads(payloads)
 
 
 class _LinkOfferSender:
     """Offers links to the coordinator in batches."""
 
-    def __init__(self, builder: CrawlRebuilder, settings: Settings, seed: int, now: float):
+    def __init__(self, builder: coordinator.CrawlRebuilder, settings: Settings, seed: int, now: float):
         limits = site_limits_of(settings)
-        self._builder, self._bounds = builder, SiteBounds(limits.hosts, limits.urls)
+        self._builder, self._bounds = builder, coordinator.SiteBounds(limits.hosts, limits.urls)
         self._seed, self._now = seed, now
         self.new = 0
 
     async def offer(self, links: Iterable[list[Request]]) -> None:
         for batch in _batches(chain.from_iterable(links), _LINKS):
-            rows: dict[Host, list[Row]] = {}
+            rows: dict[Host, list[coordinator.Row]] = {}
             for link in batch:
                 host = host_of(link.url)
                 row = encode_row(link, host, self._now)
@@ -382,8 +375,8 @@ class _LinkOfferSender:
         for entry in stored_link_messages(member.home.path / CHECKPOINT_PART, member.last):
             await self._offer_rows({entry.host: entry.links})
 
-    async def _offer_rows(self, rows: Mapping[Host, Sequence[Row]]) -> None:
-        offers = [LinkOffer(host, site_for_limits(host), host_rows) for host, host_rows in rows.items()]
+    async def _offer_rows(self, rows: Mapping[Host, Sequence[coordinator.Row]]) -> None:
+        offers = [coordinator.LinkOffer(host, site_for_limits(host), host_rows) for host, host_rows in rows.items()]
         self.new += (await self._builder.offer_links(offers, self._bounds)).new
 
 

@@ -52,15 +52,8 @@ from fieldmouse.reader.snapshot import CrawlSnapshot
 from fieldmouse.search.index import IndexWriter
 from fieldmouse.search.newest_versions import VERSION_TABLE, VersionTable, version_log_path
 from fieldmouse.search.snapshot import remove_index_directory
-from fieldmouse.storage.checkpoint import (
-    Checkpoint,
-    ShardState,
-    encode_checkpoint,
-    identity_changed,
-    identity_in_journal,
-    open_journal,
-    shard_states,
-)
+from fieldmouse.storage import checkpoint
+from fieldmouse.storage.checkpoint import Checkpoint, ShardState, shard_states
 from fieldmouse.storage.checkpoint_log import CheckpointJournal
 from fieldmouse.storage.directory import CrawlDir, write_identity
 from fieldmouse.storage.log import FileSyncer, atomic_write, sync_directory
@@ -161,7 +154,7 @@ def rebuild_sieve(home: CrawlDir, journal: CheckpointJournal, last: Checkpoint) 
     rebuilt = msgspec.structs.replace(before, sieve=state)
     files = {f"frontier/{path.name}": (frontier / path.name).stat().st_size for path in paths}
     last = last.with_part("frontier", rebuilt, files)
-    journal.commit(encode_checkpoint(msgspec.structs.replace(last, born=home.identity)))
+    journal.commit(checkpoint.encode_checkpoint(msgspec.structs.replace(last, born=home.identity)))
     return f"the keys of {state.seen:,} seen URLs were written again"
 
 
@@ -206,7 +199,7 @@ def delete_version_logs(home: CrawlDir, journal: CheckpointJournal, last: Checkp
     shards = [msgspec.structs.replace(state, copies=0) for state in shard_states(last)]
     home.upgrade_format()
     last = msgspec.structs.replace(last.with_part("shards", shards, {}), born=home.identity)
-    journal.commit(encode_checkpoint(last))
+    journal.commit(checkpoint.encode_checkpoint(last))
     VersionTable.delete_files(home / "index")
     for shard in range(len(shards)):
         version_log_path(home / "index", shard).unlink(missing_ok=True)
@@ -284,11 +277,11 @@ def crawl_lock(home: CrawlDir) -> Iterator[None]:
 
 def repair_identity(directory: Path) -> list[str]:
     """Write `crawl.json` from the journal if it is missing, damaged or different, and say so."""
-    identity = identity_in_journal(directory)
+    identity = checkpoint.identity_in_journal(directory)
     if identity is None:
         return []
     with suppress(FieldmouseError):
-        if not identity_changed(CrawlDir.open(directory).identity, identity):
+        if not checkpoint.identity_changed(CrawlDir.open(directory).identity, identity):
             return []
     with crawl_lock(CrawlDir(directory, identity)):
         write_identity(directory, identity)
@@ -310,7 +303,7 @@ def repair(home: CrawlDir) -> Iterator[str]:
     before = CrawlProcess.of(home)
     with crawl_lock(home):
         try:
-            journal, last = open_journal(home)
+            journal, last = checkpoint.open_journal(home)
         except DamagedFile:
             return  # without a checkpoint there is nothing to compare with
         try:

@@ -15,14 +15,7 @@ from pathlib import Path
 import msgspec
 
 from fieldmouse.errors import DamagedFile
-from fieldmouse.storage.log import (
-    Log,
-    SupersededFiles,
-    decode_record,
-    delete_unnamed_files,
-    read_records,
-    required_size,
-)
+from fieldmouse.storage import log
 from fieldmouse.url import Host
 
 #: A host, and an encoded link of it.
@@ -58,10 +51,10 @@ class SievedUrlQueue:
         self._next_offset = state.offset  # of the record after those read
         self._head: deque[ReadyItem] = deque()  # the rest of the record at `offset`
         self._tail: deque[ReadyItem] = deque()  # not written
-        self._leftovers = SupersededFiles()
+        self._leftovers = log.SupersededFiles()
         self._count = state.count
         self._lengths = dict(zip(range(state.first, state.last), state.lengths, strict=False))
-        self._writing = Log(directory / _segment_name(state.last), state.length)
+        self._writing = log.Log(directory / _segment_name(state.last), state.length)
         self._reading = self._writing if state.first == state.last else self._open_segment(state.first)
         for number in range(state.first + 1, state.last):
             self._open_segment(number).close()  # all of them must exist
@@ -75,15 +68,15 @@ class SievedUrlQueue:
 
     def roll_back_to_checkpoint(self) -> None:
         """Cut and delete everything written after the checkpoint."""
-        delete_unnamed_files(self._directory, "ready-*.log", map(_segment_name, range(self._first, self._last + 1)))
+        log.delete_unnamed_files(self._directory, "ready-*.log", map(_segment_name, range(self._first, self._last + 1)))
         self._writing.roll_back_to_checkpoint()
 
-    def _open_segment(self, number: int) -> Log:
+    def _open_segment(self, number: int) -> log.Log:
         path = self._directory / _segment_name(number)
-        return Log(path, self._segment_length(number))
+        return log.Log(path, self._segment_length(number))
 
     def _segment_length(self, number: int) -> int:
-        return self._lengths.get(number) or required_size(self._directory / _segment_name(number))
+        return self._lengths.get(number) or log.required_size(self._directory / _segment_name(number))
 
     def __len__(self) -> int:
         return self._count
@@ -121,7 +114,7 @@ class SievedUrlQueue:
         self._offset, self._taken = self._next_offset, 0
         record = self._reading.read_record(self._offset)
         self._next_offset = self._offset + 8 + len(record)
-        self._head.extend(decode_record(self._reading.path, _decode, record))
+        self._head.extend(log.decode_record(self._reading.path, _decode, record))
         return True
 
     def _write_tail(self) -> None:
@@ -133,7 +126,7 @@ class SievedUrlQueue:
             if self._writing is not self._reading:
                 self._writing.close()
             self._last += 1
-            self._writing = Log(self._directory / _segment_name(self._last))
+            self._writing = log.Log(self._directory / _segment_name(self._last))
             self._written.append(self._writing.path)
 
     def seal(self) -> tuple[SievedUrlQueueState, list[Path]]:
@@ -167,8 +160,8 @@ def read_ready_items(directory: Path, state: SievedUrlQueueState) -> Iterable[Re
     lengths = dict(zip(range(state.first, state.last), state.lengths, strict=False)) | {state.last: state.length}
     for number in range(state.first, state.last + 1):
         path = directory / _segment_name(number)
-        length = lengths[number] if number in lengths else required_size(path)
-        for _, record in read_records(path, start=start, length=length):
-            yield from decode_record(path, _decode, record)[skip:]
+        length = lengths[number] if number in lengths else log.required_size(path)
+        for _, record in log.read_records(path, start=start, length=length):
+            yield from log.decode_record(path, _decode, record)[skip:]
             skip = 0
         start = 0

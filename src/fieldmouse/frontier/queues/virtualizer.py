@@ -20,23 +20,8 @@ from typing import Protocol
 import msgspec
 
 from fieldmouse.errors import DamagedFile
-from fieldmouse.frontier.queues.queue_index import (
-    HostNumbers,
-    HostQueue,
-    MemoryHostNumbers,
-    QueueBlock,
-    QueueIndex,
-    QueueIndexState,
-    read_queue,
-)
-from fieldmouse.storage.log import (
-    Log,
-    SupersededFiles,
-    decode_record,
-    delete_unnamed_files,
-    read_records,
-    required_size,
-)
+from fieldmouse.frontier.queues import queue_index
+from fieldmouse.storage import log
 from fieldmouse.url import Host
 
 _BLOCK = 256  # links
@@ -50,7 +35,7 @@ _decode = msgspec.msgpack.Decoder(tuple[Host, int, list[bytes]]).decode
 class VirtualizerState(msgspec.Struct, frozen=True, array_like=True):
     """The index, the segments with links in them, and the length of the last one."""
 
-    index: QueueIndexState = QueueIndexState()
+    index: queue_index.QueueIndexState = queue_index.QueueIndexState()
     segments: tuple[int, ...] = (0,)
     length: int = 0
     lengths: tuple[int, ...] = ()  # of the segments before the last; empty in format 1
@@ -63,7 +48,7 @@ class Virtualizer:
         self,
         directory: Path,
         state: VirtualizerState | None = None,
-        numbers: HostNumbers | None = None,
+        numbers: queue_index.HostNumbers | None = None,
         *,
         segment_size: int = 64 << 20,
     ):
@@ -71,16 +56,16 @@ class Virtualizer:
         state = state or VirtualizerState()
         self._directory = directory
         self._segment_size = segment_size
-        self._leftovers = SupersededFiles()
-        self._numbers = MemoryHostNumbers() if numbers is None else numbers
-        self._index = QueueIndex(directory, state.index, self._numbers)
+        self._leftovers = log.SupersededFiles()
+        self._numbers = queue_index.MemoryHostNumbers() if numbers is None else numbers
+        self._index = queue_index.QueueIndex(directory, state.index, self._numbers)
         self._shelf = self._index.queues
         self._last = state.segments[-1]
-        self._segments: dict[int, Log] = {}
+        self._segments: dict[int, log.Log] = {}
         for place, number in enumerate(state.segments[:-1]):
             path = directory / segment_name(number)
-            self._segments[number] = Log(path, state.lengths[place] if state.lengths else required_size(path))
-        self._segments[self._last] = Log(directory / segment_name(self._last), state.length)
+            self._segments[number] = log.Log(path, state.lengths[place] if state.lengths else log.required_size(path))
+        self._segments[self._last] = log.Log(directory / segment_name(self._last), state.length)
         self._live = dict.fromkeys(state.segments, 0)  # bytes of blocks not completely taken, by segment
         self._count = 0
         for head, block in self._shelf.all_blocks():
@@ -90,14 +75,14 @@ class Virtualizer:
             self._live[block.segment] += block.size
             self._count += block.count - max(0, head - block.first)
         self._gathered = 0
-        self._changed: dict[int, HostQueue] = {}
+        self._changed: dict[int, queue_index.HostQueue] = {}
         self._written = [self._segments[self._last].path]
         self.reads = 0
 
     def roll_back_to_checkpoint(self) -> None:
         """Cut and delete everything written after the checkpoint."""
         self._index.roll_back_to_checkpoint()
-        delete_unnamed_files(self._directory, "links-*.log", map(segment_name, self._segments))
+        log.delete_unnamed_files(self._directory, "links-*.log", map(segment_name, self._segments))
         for segment in self._segments.values():
             segment.roll_back_to_checkpoint()
 
@@ -114,11 +99,11 @@ class Virtualizer:
             for changed in self._changed.values():
                 self._write_gathered(changed)
 
-    def _get_or_create(self, number: int, host: Host) -> HostQueue:
+    def _get_or_create(self, number: int, host: Host) -> queue_index.HostQueue:
         """Return the host's queue for changes."""
         queue = self._shelf.get(number, host)
         if queue is None:
-            queue = HostQueue(host)
+            queue = queue_index.HostQueue(host)
             self._shelf.put(number, queue, pack=False)
         self._changed[number] = queue
         return queue
@@ -151,12 +136,12 @@ class Virtualizer:
     def queued_hosts(self) -> Iterator[tuple[Host, int]]:
         return ((self._numbers.host_at(number), length) for number, length in self._shelf.queue_lengths())
 
-    def _read_block(self, block: QueueBlock) -> list[bytes]:
+    def _read_block(self, block: queue_index.QueueBlock) -> list[bytes]:
         self.reads += 1
         segment = self._segments[block.segment]
-        return decode_record(segment.path, _decode, segment.read_record(block.offset))[2]
+        return log.decode_record(segment.path, _decode, segment.read_record(block.offset))[2]
 
-    def _write_gathered(self, queue: HostQueue) -> None:
+    def _write_gathered(self, queue: queue_index.HostQueue) -> None:
         """Write the collected links as blocks."""
         gathered = queue.gathered
         first = queue.tail - len(gathered)
@@ -168,20 +153,20 @@ class Virtualizer:
             queue.fresh.append(block)
             first += len(batch)
 
-    def _write_block(self, host: Host, first: int, links: list[bytes]) -> QueueBlock:
+    def _write_block(self, host: Host, first: int, links: list[bytes]) -> queue_index.QueueBlock:
         segment = self._segments[self._last]
         if segment.length >= self._segment_size:
             segment.flush()
             self._last += 1
-            segment = self._segments[self._last] = Log(self._directory / segment_name(self._last))
+            segment = self._segments[self._last] = log.Log(self._directory / segment_name(self._last))
             self._live[self._last] = 0
             self._written.append(segment.path)
         offset = segment.append(_encode((host, first, links)))
         size = segment.length - offset
         self._live[self._last] += size
-        return QueueBlock(first, len(links), self._last, offset, size)
+        return queue_index.QueueBlock(first, len(links), self._last, offset, size)
 
-    def _join_small_blocks(self, queue: HostQueue) -> None:
+    def _join_small_blocks(self, queue: queue_index.HostQueue) -> None:
         """Take small blocks at the end of a queue back into memory, to write them as one."""
         tail = len(queue.blocks)
         while tail and queue.blocks[tail - 1].count < _SMALL and queue.blocks[tail - 1].first >= queue.head:
@@ -214,8 +199,8 @@ class Virtualizer:
     def _compact_segment(self, number: int) -> None:
         places: dict[int, dict[int, int]] = {}  # of the blocks still in use, by offset
         segment = self._segments[number]
-        for offset, record in read_records(segment.path, length=segment.length):
-            host, first, links = decode_record(segment.path, _decode, record)
+        for offset, record in log.read_records(segment.path, length=segment.length):
+            host, first, links = log.decode_record(segment.path, _decode, record)
             owner = self._numbers.get_or_add_number(host)
             if owner not in places:
                 entry = self._shelf.head_and_blocks(owner) if owner < len(self._shelf) else None
@@ -265,12 +250,12 @@ def segment_name(number: int) -> str:
 
 def read_queued_links(directory: Path, state: VirtualizerState, host: Host) -> Iterator[bytes]:
     """Yield the links of a host's queue at that state, oldest first; reads only."""
-    queue = read_queue(directory, state.index, host)
+    queue = queue_index.read_queue(directory, state.index, host)
     for block in queue.blocks:
         path = directory / segment_name(block.segment)
         end = block.offset + block.size
-        for _, record in read_records(path, start=block.offset, length=end):
-            yield from decode_record(path, _decode, record)[2][max(0, queue.head - block.first) :]
+        for _, record in log.read_records(path, start=block.offset, length=end):
+            yield from log.decode_record(path, _decode, record)[2][max(0, queue.head - block.first) :]
 
 
 class HostQueues(Protocol):

@@ -24,28 +24,8 @@ from numpy.random import Generator
 from xxhash import xxh3_64_intdigest
 
 from fieldmouse.errors import UsageError
-from fieldmouse.policy.balance.baselines import (
-    IPMICRA_PARAMETERS,
-    HashRing,
-    IpMicraParameters,
-    assign_subnet,
-    better_of_two,
-    shortest_delay,
-)
+from fieldmouse.policy.balance import baselines, priced
 from fieldmouse.policy.balance.kalman import THESIS_PARAMETERS, KalmanParameters, kalman_update, sample_least
-from fieldmouse.policy.balance.priced import (
-    MIN_TRIP,
-    PRICING,
-    SHARING,
-    WELL_KNOWN,
-    PricingParameters,
-    SharePriceParameters,
-    apparent_host_count,
-    cheapest_agent,
-    share_price,
-    update_prices,
-    usual_trip_after,
-)
 from fieldmouse.policy.balance.trip_prior import PRIOR_SIZE, best_unvisited, expected_trip, mean_log_trip, update_prior
 
 #: Maximum number of agents in a row: agents that come and go for years must not fill it.
@@ -104,7 +84,7 @@ class HostDelayEstimates(msgspec.Struct, array_like=True):
 
     def update_usual_trip(self, trip: float) -> None:
         """Update the usual round trip; call it before `learn` for the same visit."""
-        self.usual = usual_trip_after(self.usual, self.visits + 1, trip)
+        self.usual = priced.usual_trip_after(self.usual, self.visits + 1, trip)
 
     def learn_visit(
         self, agent: str, value: float, *, observation: float, transition: float, mean: float, variance: float
@@ -235,20 +215,22 @@ class AgentTable:
                 1, sum(lives and hosts > held for hosts, lives in zip(self.hosts, self.alive, strict=True))
             )
 
-    def fair_share_prices(self, places: Sequence[int], sharing: SharePriceParameters = SHARING) -> list[float]:
+    def fair_share_prices(
+        self, places: Sequence[int], sharing: priced.SharePriceParameters = priced.SHARING
+    ) -> list[float]:
         """Share prices of the agents in `places`; 0 for all others and for agents with an unknown number of
         hosts."""
         few, busy, fuller = sharing.few, sharing.busy, sharing.fuller
         total, count = 0.0, 0
         for hosts, load, lives in zip(self.hosts, self.load, self.alive, strict=True):
             if lives and hosts >= 0.0:
-                total += apparent_host_count(hosts, load, few, busy, fuller)
+                total += priced.apparent_host_count(hosts, load, few, busy, fuller)
                 count += 1
         prices = [0.0] * len(self.names)
         for agent in places:
             if count and self.hosts[agent] >= 0.0:
-                full = apparent_host_count(self.hosts[agent], self.load[agent], few, busy, fuller)
-                prices[agent] = share_price(full, total / count, sharing.most, sharing.even, sharing.slope)
+                full = priced.apparent_host_count(self.hosts[agent], self.load[agent], few, busy, fuller)
+                prices[agent] = priced.share_price(full, total / count, sharing.most, sharing.even, sharing.slope)
         return prices
 
     def keep_unconfirmed(self, before: AgentTable, told: Collection[str]) -> None:
@@ -267,13 +249,13 @@ class AgentTable:
                 self.backlog[place] = before.backlog[places[name]]
                 self.hosts[place] = before.hosts[places[name]]
 
-    def next_price(self, agent: int, step: float = PRICING.step) -> float:
+    def next_price(self, agent: int, step: float = priced.PRICING.step) -> float:
         """Price that an agent advertises next, once every `PricingParameters.advert` seconds.
 
         It rises while the agent's backlog is above the mean. A new agent starts at 0, which is the mean.
         """
         prices = list(self.price)
-        update_prices(prices, self.backlog, self.alive, step)
+        priced.update_prices(prices, self.backlog, self.alive, step)
         return prices[agent]
 
 
@@ -307,14 +289,14 @@ class HashBalancer(Balancer):
 
     def __init__(self, rng: Generator):
         super().__init__(rng)
-        self._ring, self._ring_agents = HashRing([]), frozenset[str]()
+        self._ring, self._ring_agents = baselines.HashRing([]), frozenset[str]()
 
     def choose(self, host: str, row: bytes, here: int, agents: AgentTable) -> int:
         living = frozenset(name for name, lives in zip(agents.names, agents.alive, strict=True) if lives)
         if not living:
             return -1
         if living != self._ring_agents:
-            self._ring, self._ring_agents = HashRing(living), living
+            self._ring, self._ring_agents = baselines.HashRing(living), living
         return agents.names.index(self._ring.owner(host))
 
 
@@ -342,7 +324,7 @@ class KalmanBalancer(Balancer):
 class RoundTripLearner(Balancer):
     """Base of the rules that learn round trips separately from queue times."""
 
-    def __init__(self, rng: Generator, pricing: PricingParameters = PRICING):
+    def __init__(self, rng: Generator, pricing: priced.PricingParameters = priced.PRICING):
         super().__init__(rng)
         self._pricing = pricing
         self._outlooks: dict[str, list[float]] = {}
@@ -362,12 +344,12 @@ class RoundTripLearner(Balancer):
 
     def record_visit(self, row: bytes, agent: str, round_trip: float, queue_time: float) -> bytes:
         known, pricing, pace = HostDelayEstimates.from_row(row, "trips"), self._pricing, self.load_of(agent)
-        round_trip = max(round_trip, MIN_TRIP)  # trips of 0 s would look like ever faster ones
+        round_trip = max(round_trip, priced.MIN_TRIP)  # trips of 0 s would look like ever faster ones
         (expected,), (variance,) = self.beliefs(known, (agent,))
         # the agent knows the host: a longer trip shows that the agent is slow
-        if variance < pricing.observation * WELL_KNOWN:
+        if variance < pricing.observation * priced.WELL_KNOWN:
             pace.update_speed(round_trip, expected, pricing.least * expected)
-        trip = max(round_trip / pace.speed, MIN_TRIP)
+        trip = max(round_trip / pace.speed, priced.MIN_TRIP)
         if known.agents and agent not in known.agents:
             update_prior(self.first_visit_regression(agent), mean_log_trip(known.mean)[0], log(trip))
         known.update_usual_trip(trip)
@@ -386,7 +368,7 @@ class ShortestDelayBalancer(RoundTripLearner):
 
     def choose(self, host: str, row: bytes, here: int, agents: AgentTable) -> int:
         mean, _ = self.beliefs(HostDelayEstimates.from_row(row, "trips"), agents.names)
-        return shortest_delay(mean, agents.backlog, agents.speed, agents.alive)
+        return baselines.shortest_delay(mean, agents.backlog, agents.speed, agents.alive)
 
 
 class TwoChoicesBalancer(RoundTripLearner):
@@ -400,7 +382,7 @@ class TwoChoicesBalancer(RoundTripLearner):
         while not agents.alive[first]:
             first = int(lot() * many)
         mean, _ = self.beliefs(HostDelayEstimates.from_row(row, "trips"), agents.names)
-        return better_of_two(mean, agents.backlog, agents.speed, agents.alive, first, second)
+        return baselines.better_of_two(mean, agents.backlog, agents.speed, agents.alive, first, second)
 
 
 class PricedBalancer(RoundTripLearner):
@@ -410,7 +392,7 @@ class PricedBalancer(RoundTripLearner):
         pricing = self._pricing
         known = HostDelayEstimates.from_row(row, "trips")
         mean, variance = self.beliefs(known, agents.names, unmet=-1.0)
-        at_home = here >= 0 and agents.alive[here] and variance[here] < pricing.observation * WELL_KNOWN
+        at_home = here >= 0 and agents.alive[here] and variance[here] < pricing.observation * priced.WELL_KNOWN
         if at_home and self._rng.random() < pricing.sticky:
             return here
         places = self._agents_to_compare(here, agents)
@@ -420,7 +402,7 @@ class PricedBalancer(RoundTripLearner):
         agent_data = agents.backlog, agents.speed, agents.price, agents.fair_share_prices(places), agents.alive
         candidates = places, len(places), self._rng.standard_normal(len(places)).tolist()
         moves = here, pricing.loyal, pricing.heed
-        best = cheapest_agent(mean, variance, *agent_data, *candidates, pricing.least, *moves, pricing.short)
+        best = priced.cheapest_agent(mean, variance, *agent_data, *candidates, pricing.least, *moves, pricing.short)
         visits = (known.visits + pricing.more) / max(1, tried)
         return best_unvisited(best, mean, *agent_data, *candidates, *moves, unmet, spread, visits)
 
@@ -445,7 +427,10 @@ class IpMicraBalancer(RoundTripLearner):
     """
 
     def __init__(
-        self, rng: Generator, pricing: PricingParameters = PRICING, patience: IpMicraParameters = IPMICRA_PARAMETERS
+        self,
+        rng: Generator,
+        pricing: priced.PricingParameters = priced.PRICING,
+        patience: baselines.IpMicraParameters = baselines.IPMICRA_PARAMETERS,
     ):
         super().__init__(rng, pricing)
         self._patience = patience
@@ -461,7 +446,7 @@ class IpMicraBalancer(RoundTripLearner):
         strangers = [at for at in places if agents.alive[at] and agents.names[at] not in known.agents]
         if strangers:
             return strangers[int(xxh3_64_intdigest(host.encode())) % len(strangers)]
-        return assign_subnet(0, (0,), (-1,), mean, agents.alive, self._patience.threshold, False)
+        return baselines.assign_subnet(0, (0,), (-1,), mean, agents.alive, self._patience.threshold, False)
 
     def _learn_more_from_visit(self, known: HostDelayEstimates, agent: str, round_trip: float) -> None:
         known.update_slow_visit_count(agent, round_trip > self._patience.threshold, self._patience.complaints)

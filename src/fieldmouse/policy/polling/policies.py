@@ -23,7 +23,9 @@ from fieldmouse.policy.polling_automata import poll_frequency, states_after_poll
 class BudgetPolicy:
     """Base of our policies: `allocate_polls` is `plan` with one object for the budget. Without columns by default."""
 
-    width: ClassVar[int] = 0
+    @property
+    def width(self) -> int:
+        return 0
 
     def initial_state(self, pages: int) -> State:
         return np.ones((pages, self.width), np.float32)

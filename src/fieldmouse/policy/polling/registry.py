@@ -25,30 +25,24 @@ import numpy.typing as npt
 from fieldmouse.errors import UsageError
 from fieldmouse.import_string import find_class
 from fieldmouse.policy.change_rate import Beliefs
-from fieldmouse.policy.polling.interface import Hosts, PollingPolicy, Reals, State
+from fieldmouse.policy.polling import policies
+from fieldmouse.policy.polling.allocation import PollBudget
+from fieldmouse.policy.polling.interface import PollingPolicy, Reals, State
 from fieldmouse.policy.polling.learned import LearnedPolicy
-from fieldmouse.policy.polling.policies import (
-    AutomatonPolicy,
-    HarmonicPolicy,
-    MultiplicativePolicy,
-    OptimalPolicy,
-    ProportionalPolicy,
-    UniformPolicy,
-)
 
 #: Policies by the name used in settings; each can be created without arguments.
 POLICIES: dict[str, Callable[[], PollingPolicy]] = {
     "learned": LearnedPolicy,
-    "uniform": UniformPolicy,
-    "proportional": ProportionalPolicy,
-    "automaton": AutomatonPolicy,
-    "multiplicative": MultiplicativePolicy,
-    "optimal": OptimalPolicy,
-    "harmonic": HarmonicPolicy,
+    "uniform": policies.UniformPolicy,
+    "proportional": policies.ProportionalPolicy,
+    "automaton": policies.AutomatonPolicy,
+    "multiplicative": policies.MultiplicativePolicy,
+    "optimal": policies.OptimalPolicy,
+    "harmonic": policies.HarmonicPolicy,
 }
 
 
-class PluginPolicy:
+class PluginPolicy(policies.BudgetPolicy):
     """Polling policy of the user, whose results are checked; an exception becomes a `UsageError`."""
 
     def __init__(self, name: str, create: Callable[[], PollingPolicy]):
@@ -68,18 +62,9 @@ class PluginPolicy:
         after = self._call("observe", self._policy.observe, state, belief, gap, changed)
         return self._checked_state("observe", after, len(state))
 
-    def plan(
-        self,
-        state: State,
-        belief: Beliefs,
-        budget: float,
-        *,
-        weight: npt.ArrayLike | None = None,
-        host: Hosts | None = None,
-        host_limit: npt.ArrayLike | None = None,
-    ) -> Reals:
-        limits = {"weight": weight, "host": host, "host_limit": host_limit}
-        rates = np.asarray(self._call("plan", self._policy.plan, state, belief, budget, **limits), np.float64)
+    def allocate_polls(self, state: State, belief: Beliefs, budget: PollBudget) -> Reals:
+        limits = {"weight": budget.weight, "host": budget.host, "host_limit": budget.host_limit}
+        rates = np.asarray(self._call("plan", self._policy.plan, state, belief, budget.polls, **limits), np.float64)
         if rates.shape != (len(belief),):
             raise self._error(
                 "plan", f"returned the shape {rates.shape} for {len(belief)} pages", "return one rate per page"
