@@ -91,7 +91,9 @@ def mean_shares(shares: Mapping[Task, float]) -> dict[int | str, dict[str, float
     """Mean share of the ideal over the seeds, by places and policy."""
     return {
         places: {
-            policy: fmean(share for (trial, name), share in shares.items() if (_places(trial), name) == (places, policy))
+            policy: fmean(
+                share for (trial, name), share in shares.items() if (_places(trial), name) == (places, policy)
+            )
             for policy in POLICIES
         }
         for places in dict.fromkeys(_places(trial) for trial, _ in shares)
@@ -134,8 +136,8 @@ def _figure(trial: PolicyTrial, name: str, endings: dict[str, TrialResult]) -> F
                 "pages stored", endings, partial(_read, "pages"), Series("ideal", minutes.tolist(), ideal, "dashes")
             ),
         ),
-        f"{_places(trial)} places, seed {trial.seed}. Fetch workers are plenty, so a host that is ready is visited at once: the hosts that were "
-        "ready in a delay's time are the requests made in it.",
+        f"{_places(trial)} places, seed {trial.seed}. Fetch workers are plenty, so a host that is ready is visited at"
+        " once: the hosts that were ready in a delay's time are the requests made in it.",
     )
 
 
