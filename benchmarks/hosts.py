@@ -19,7 +19,7 @@ import msgspec
 
 from fieldmouse.frontier.durable_parts import FrontierState
 from fieldmouse.frontier.frontier import Frontier
-from fieldmouse.policy.distribution.distinct_hosts_policy import DistinctHostsPolicy
+from fieldmouse.policy.distribution.one_place_per_host import OnePlacePerHostPolicy
 from fieldmouse.storage.log import FileSyncer
 from fieldmouse.testing.virtual_time import VirtualClock, VirtualTimeLoop
 from fieldmouse.types.request import Request
@@ -44,7 +44,7 @@ def opened(directory: Path, state: FrontierState | None) -> Frontier:
         directory,
         key_seed=7,
         clock=VirtualClock(VirtualTimeLoop(), NOW),
-        policy=DistinctHostsPolicy(depth=16),
+        policy=OnePlacePerHostPolicy(depth=16),
         state=state,
         resumed_delay=lambda _: 1.0,
     )

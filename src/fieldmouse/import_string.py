@@ -26,7 +26,7 @@ IMPORT_NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 #: Former and present module and class of each policy, by package.
 _POLICIES = {
     "distribution": "neutral.Neutral strategies.NeutralPolicy greedy.Greedy strategies.GreedyAbsentHostsPolicy"
-    " mice.MiceAndElephants strategies.MiceAndElephants index.Index distinct_hosts_policy.DistinctHostsPolicy",
+    " mice.MiceAndElephants strategies.MiceAndElephants index.Index distinct_hosts_policy.OnePlacePerHostPolicy",
     "polling": "automaton.Automaton policies.AutomatonPolicy harmonic.Harmonic policies.HarmonicPolicy"
     " learned.Learned learned.LearnedPolicy multiplicative.Multiplicative policies.MultiplicativePolicy"
     " optimal.Optimal policies.OptimalPolicy proportional.Proportional policies.ProportionalPolicy"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from fieldmouse.cluster import error_messages
-from fieldmouse.cluster.coordinator import AgentId, CrawlSpec, HeartbeatId, HostOutcomes, HostPayload
+from fieldmouse.cluster.coordinator import AgentId, CrawlSpec, HeartbeatId, HostPayload, RestoredOutcomes
 from fieldmouse.testing.memory_coordinator import MemoryCoordinator
 from fieldmouse.testing.memory_crawl_state import DEFAULT_LEASE, EXTRA_CALM, HostRecord, KeptAckBatch, MemoryCrawl
 from fieldmouse.url import Host
@@ -18,7 +18,7 @@ class HiddenMemoryCrawl(MemoryCrawl):
         self.restored[name.agent] = max(name.incarnation, self.restored.get(name.agent, 0))
         self.last_retry[name.agent] = max(told, self.last_retry.get(name.agent, 0))
 
-    def restore_outcomes(self, name: AgentId, hosts: Sequence[HostOutcomes], urls: bytes, *, bounded: bool) -> int:
+    def restore_outcomes(self, name: AgentId, hosts: Sequence[RestoredOutcomes], urls: bytes, *, bounded: bool) -> int:
         counted: list[bool] = []
         fresh: list[str] = []
         for host in hosts:
@@ -80,7 +80,7 @@ class MemoryRebuilder(MemoryCoordinator):
         self._server.hidden.pop(self._crawl, None)
 
     async def restore_outcomes(
-        self, name: AgentId, hosts: Sequence[HostOutcomes], urls: bytes = b"", *, bounded: bool = False
+        self, name: AgentId, hosts: Sequence[RestoredOutcomes], urls: bytes = b"", *, bounded: bool = False
     ) -> int:
         return self.crawl_state().restore_outcomes(name, hosts, urls, bounded=bounded)
 

@@ -22,7 +22,7 @@ def test_no_data_is_kept_on_a_host_that_is_not_held(tmp_path: Path) -> None:
     mailbox = a_mailbox(tmp_path, clock, HeartbeatDeadline(100.0, clock.now), chooser)
     chooser.record_round_trip(B, 0.1)
     assert B not in chooser
-    for leave in (lambda: mailbox.report_lost_host_released(A), lambda: mailbox.return_host(A, 1, HostState(), ())):
+    for leave in (lambda: mailbox.forget_lost_host(A), lambda: mailbox.return_host(A, 1, HostState(), ())):
         chooser.add_held_host(A, b"")
         chooser.record_queue_time(A, 0.5)
         chooser.record_round_trip(A, 0.1)

@@ -20,11 +20,11 @@ from fieldmouse.cluster.coordinator import (
     CrawlSpec,
     HeartbeatId,
     HeartbeatRequest,
-    HostOutcomes,
     HostPayload,
     LeaseAck,
     LeaseId,
     LinkOffer,
+    RestoredOutcomes,
     RetryBatch,
     SiteBounds,
 )
@@ -71,9 +71,9 @@ def urls_of(host: Host, numbers: range) -> list[str]:
     return [f"{host}/{number}" for number in numbers]
 
 
-def restored(host: Host, numbers: range, kind: str = "page") -> HostOutcomes:
+def restored(host: Host, numbers: range, kind: str = "page") -> RestoredOutcomes:
     keys = [key_of(url, CHARTER.key_seed) for url in urls_of(host, numbers)]
-    return HostOutcomes(host, "test", keys, [kind] * len(keys))
+    return RestoredOutcomes(host, "test", keys, [kind] * len(keys))
 
 
 def offer(host: Host, numbers: range) -> LinkOffer:

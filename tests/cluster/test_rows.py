@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fieldmouse.cluster.decoding import DamagedValue, decode_row, encode_row
 from fieldmouse.types.reason import OutcomeReason
-from fieldmouse.types.request import FrontierEntryOrigin, Request, RequestKind
+from fieldmouse.types.request import FrontierEntry, Request, RequestKind
 from fieldmouse.url import Host, Url
 
 HOST = Host("http://a.test")
@@ -29,7 +29,7 @@ links = st.builds(
     etag=st.sampled_from(["", '"x"']),
     trail=st.sampled_from([(), ("http://b.test/",)]),
     drops=st.integers(0, 1),
-    door=st.sampled_from(FrontierEntryOrigin),
+    door=st.sampled_from(FrontierEntry),
     simhash=st.sampled_from([0, 2**63]),
     memory=st.sampled_from([b"", b"noise"]),
     why=st.sampled_from(OutcomeReason),

@@ -13,7 +13,7 @@ from fieldmouse.crawler.in_flight import InFlightTable
 from fieldmouse.storage.checkpoint import CrawlCounters
 from fieldmouse.types.outcome import ContentChange, Failed, OutcomeRow, Refused, WorkerResult
 from fieldmouse.types.reason import OutcomeKind, OutcomeReason
-from fieldmouse.types.request import FrontierEntryOrigin, NumberedRequest, Request
+from fieldmouse.types.request import FrontierEntry, NumberedRequest, Request
 from fieldmouse.url import Url
 
 SHARDS = 2
@@ -99,7 +99,7 @@ class AtTheDesk(RuleBasedStateMachine):
         known = data.draw(st.sampled_from(sorted(self.settled)))
         if link(known).url in {poll.url for poll in self.polls.values()}:
             return
-        poll = Request(link(known).url, door=FrontierEntryOrigin.POLLED, was=self.settled[known], digest="sha1:0")
+        poll = Request(link(known).url, door=FrontierEntry.POLLED, was=self.settled[known], digest="sha1:0")
         if self.settled[known] in BLAMED:
             poll = msgspec.structs.replace(poll, why=self.reasons[known])
         self.polls[self.next] = poll

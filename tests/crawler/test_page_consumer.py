@@ -20,7 +20,7 @@ class Listener:
     def is_too_far_behind(self) -> bool:
         return self._behind
 
-    def allows_run_to_end(self) -> bool:
+    def run_may_end(self) -> bool:
         self.asked += 1
         return self.asked >= self._asks
 
@@ -38,7 +38,7 @@ def test_one_consumer_is_enough_to_be_behind_or_eager(first: bool, second: bool)
 def test_all_consumers_are_asked_whether_they_are_content() -> None:
     slow, quick = Listener(asks=3), Listener()
     both = CombinedConsumerStatus(slow, quick)
-    assert [both.allows_run_to_end() for _ in range(3)] == [False, False, True]
+    assert [both.run_may_end() for _ in range(3)] == [False, False, True]
     assert slow.asked == quick.asked == 3, "one may begin to hurry when it is asked for the first time"
 
 

@@ -10,8 +10,8 @@ from fieldmouse.diff.change_detection import (
     MAX_PLACES,
     MAX_PLACES_PER_CHANGE,
     POLLS_TO_LEARN,
+    NoiseDecision,
     NoiseMemory,
-    NoiseMemoryUpdate,
     learn_difference,
     learn_unchanged,
     pack_memory,
@@ -24,14 +24,14 @@ CLOCK, QUOTE, TEXT = 7, 8, 0
 looks = st.lists(st.frozensets(st.sampled_from([CLOCK, QUOTE, 9, TEXT])), max_size=14)
 
 
-def look(memory: NoiseMemory, places: frozenset[int] | set[int], at: float) -> NoiseMemoryUpdate:
+def look(memory: NoiseMemory, places: frozenset[int] | set[int], at: float) -> NoiseDecision:
     """One poll; nothing differs if there are no places."""
     if not places:
-        return NoiseMemoryUpdate(learn_unchanged(memory), False)
+        return NoiseDecision(learn_unchanged(memory), False)
     return learn_difference(memory, DiffStat([ChangedWordCount(place, 1) for place in places], 100), at)
 
 
-def history(seen: list[frozenset[int]]) -> list[NoiseMemoryUpdate]:
+def history(seen: list[frozenset[int]]) -> list[NoiseDecision]:
     told, memory = [], EMPTY_MEMORY
     for at, places in enumerate(seen):
         told.append(look(unpack_memory(pack_memory(memory)), places, float(at)))

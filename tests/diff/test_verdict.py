@@ -12,7 +12,7 @@ import pytest
 from fieldmouse.storage.checkpoint import ShardState
 from fieldmouse.types.outcome import ContentChange, Failed, Moved, OutcomeRow, Page, Response, Unchanged
 from fieldmouse.types.reason import OutcomeKind, OutcomeReason
-from fieldmouse.types.request import FrontierEntryOrigin, Request
+from fieldmouse.types.request import FrontierEntry, Request
 from fieldmouse.url import Url
 from fieldmouse.workers.shard_writer import LockedShard, ShardWriter
 from workers.responses import CONFIG, NOW, response
@@ -36,7 +36,7 @@ class PolledPage:
             return Request(URL)
         return Request(
             URL,
-            door=FrontierEntryOrigin.POLLED,
+            door=FrontierEntry.POLLED,
             was=self.was,
             digest=self.known.digest,
             simhash=self.known.simhash,

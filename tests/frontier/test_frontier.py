@@ -15,7 +15,7 @@ from fieldmouse.frontier.url_lookup import UrlPlace, locate_url
 from fieldmouse.policy.distribution.registry import POLICIES
 from fieldmouse.policy.front_size import FrontSizeRule
 from fieldmouse.types.host_state import HostState
-from fieldmouse.types.request import FrontierEntryOrigin, HostVisit, Request
+from fieldmouse.types.request import FrontierEntry, HostVisit, Request
 from fieldmouse.url import Url
 
 NOW = 1_000_000.0
@@ -196,11 +196,11 @@ def test_host_visits_of_a_crawl_without_kills_hold_every_url_once(tmp_path: Path
     assert frontier.waiting_count == 0
 
 
-def visited(frontier: Frontier, clock: AutoAdvanceClock) -> list[tuple[str, FrontierEntryOrigin]]:
+def visited(frontier: Frontier, clock: AutoAdvanceClock) -> list[tuple[str, FrontierEntry]]:
     """Visit and finish everything that can be taken; returns the URLs with their origin."""
     found = []
     while (visit := frontier.take_visit(clock.now())) is not None:
-        found += [(str(ticket.link.url), ticket.entered_by) for ticket in visit.tickets]
+        found += [(str(ticket.link.url), ticket.frontier_entry) for ticket in visit.tickets]
         frontier.end_visit(visit, resolved(visit))
         frontier.mark_durably_done([ticket.number for ticket in visit.tickets])
     return found
@@ -211,7 +211,7 @@ def test_a_ticket_names_its_origin_and_a_poll_changes_no_other_counts(tmp_path: 
     frontier = frontier_at(tmp_path, clock)
     one, two, three = (f"http://a.example/{n}" for n in range(3))
     frontier.discover(links(one, two))
-    assert visited(frontier, clock) == [(one, FrontierEntryOrigin.DISCOVERED), (two, FrontierEntryOrigin.DISCOVERED)]
+    assert visited(frontier, clock) == [(one, FrontierEntry.DISCOVERED), (two, FrontierEntry.DISCOVERED)]
     frontier.enqueue_polls(links(one))
     frontier.discover(links(one, three))
     state = frontier.seal().state
@@ -220,10 +220,7 @@ def test_a_ticket_names_its_origin_and_a_poll_changes_no_other_counts(tmp_path: 
     frontier = frontier_at(tmp_path, clock, state=state)
     clock.advance(1.0)
     assert frontier.waiting_polls == 1
-    assert sorted(visited(frontier, clock)) == [
-        (one, FrontierEntryOrigin.POLLED),
-        (three, FrontierEntryOrigin.DISCOVERED),
-    ]
+    assert sorted(visited(frontier, clock)) == [(one, FrontierEntry.POLLED), (three, FrontierEntry.DISCOVERED)]
     assert (frontier.seen_count, frontier.settled_count, frontier.waiting_count, frontier.waiting_polls) == (3, 3, 0, 0)
 
 
@@ -239,7 +236,7 @@ def test_a_poll_that_is_tried_again_is_still_a_poll(tmp_path: Path) -> None:
     (ticket,) = visit.tickets
     frontier.retry_ticket(ticket.number, msgspec.structs.replace(ticket.link, tries=1))
     assert (frontier.settled_count, frontier.waiting_count, frontier.waiting_polls) == (1, 0, 1)
-    assert visited(frontier, clock) == [("http://a.example/", FrontierEntryOrigin.POLLED)]
+    assert visited(frontier, clock) == [("http://a.example/", FrontierEntry.POLLED)]
     frontier.mark_durably_done([ticket.number])  # a closed number is ignored
     assert (frontier.settled_count, frontier.waiting_count, frontier.waiting_polls) == (1, 0, 0)
 
@@ -251,7 +248,7 @@ def test_a_readmitted_link_waits_like_a_new_one(tmp_path: Path) -> None:
     visited(frontier, clock)
     frontier.requeue_withdrawn_outcomes(links("http://a.example/"))
     assert (frontier.seen_count, frontier.settled_count, frontier.waiting_count, frontier.waiting_polls) == (1, 0, 1, 0)
-    assert visited(frontier, clock) == [("http://a.example/", FrontierEntryOrigin.DISCOVERED)]
+    assert visited(frontier, clock) == [("http://a.example/", FrontierEntry.DISCOVERED)]
     assert (frontier.seen_count, frontier.settled_count, frontier.waiting_count) == (1, 1, 0)
 
 

@@ -13,7 +13,7 @@ from fieldmouse.frontier.durable_parts import open_frontier_parts
 from fieldmouse.frontier.protocol import SettledUrl
 from fieldmouse.policy.front_size import FrontSizeRule
 from fieldmouse.types.host_state import HostState
-from fieldmouse.types.request import FrontierEntryOrigin, Request
+from fieldmouse.types.request import FrontierEntry, Request
 from fieldmouse.url import Host, Url
 
 A = Host("http://a.test")
@@ -50,7 +50,7 @@ class Listener:
         self.idle.append(idle)
         self.back.append((host, epoch, [link.url for link in unused]))
 
-    def report_lost_host_released(self, host: Host) -> None:
+    def forget_lost_host(self, host: Host) -> None:
         self.taken.append(host)
 
     def return_url_for_retry(self, host: Host, epoch: int, link: Request) -> None: ...
@@ -97,7 +97,7 @@ def polled(frontier: AgentFrontier, now: float) -> list[str]:
     """Return the polls of the next host visit."""
     visit = frontier.take_visit(now)
     assert visit is not None
-    assert all(ticket.link.door is FrontierEntryOrigin.POLLED for ticket in visit.tickets)
+    assert all(ticket.link.door is FrontierEntry.POLLED for ticket in visit.tickets)
     return sorted(ticket.link.url for ticket in visit.tickets)
 
 

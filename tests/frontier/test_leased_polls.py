@@ -5,7 +5,7 @@ from __future__ import annotations
 from auto_advance_clock import AutoAdvanceClock
 from fieldmouse.frontier.host_leases import REPEAT_AFTER, UnfinishedPolls
 from fieldmouse.frontier.workbench import polls_by_host
-from fieldmouse.types.request import FrontierEntryOrigin, Request
+from fieldmouse.types.request import FrontierEntry, Request
 from fieldmouse.url import Host, Url
 
 A, B = Host("http://a.test"), Host("http://b.test")
@@ -58,4 +58,4 @@ def test_a_poll_counts_until_its_ticket_is_closed() -> None:
 def test_known_pages_become_polls_grouped_by_host() -> None:
     lines = polls_by_host([link(A, 1), link(B, 1), link(A, 2)])
     assert {host: len(line) for host, line in lines.items()} == {A: 2, B: 1}
-    assert all((one.door, one.was) == (FrontierEntryOrigin.POLLED, "page") for line in lines.values() for one in line)
+    assert all((one.door, one.was) == (FrontierEntry.POLLED, "page") for line in lines.values() for one in line)

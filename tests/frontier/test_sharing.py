@@ -12,7 +12,7 @@ from auto_advance_clock import AutoAdvanceClock
 from fieldmouse.frontier.frontier import Frontier
 from fieldmouse.frontier.workbench import Workbench
 from fieldmouse.types.host_state import HostState
-from fieldmouse.types.request import FrontierEntryOrigin, Request
+from fieldmouse.types.request import FrontierEntry, Request
 from fieldmouse.url import Host, Url
 
 from .test_frontier import NOW, frontier_at, links, resolved
@@ -59,10 +59,7 @@ def test_after_a_restart_polls_are_still_polls(tmp_path: Path) -> None:
     again = frontier_at(tmp_path, AutoAdvanceClock(NOW + 10), share=1.0, state=state)
     visit = again.take_visit(NOW + 20.0)
     assert visit is not None
-    assert [ticket.entered_by for ticket in visit.tickets][:2] == [
-        FrontierEntryOrigin.POLLED,
-        FrontierEntryOrigin.DISCOVERED,
-    ]
+    assert [ticket.frontier_entry for ticket in visit.tickets][:2] == [FrontierEntry.POLLED, FrontierEntry.DISCOVERED]
 
 
 def visit_all(frontier: Frontier, clock: AutoAdvanceClock) -> list[str]:

@@ -84,7 +84,7 @@ async def crawl(directory: Path, wanted: int) -> None:
         await checkpoint()
     await wait_for_consumer(notifier, checkpoint, clock, every=CHECKPOINT)
     await checkpoint()
-    sys.stdout.write(msgspec.json.encode(await notifier.undelivered_changes()).decode())
+    sys.stdout.write(msgspec.json.encode(await notifier.undelivered_counts()).decode())
     notifier.close()
     home.unlock()
 

@@ -249,7 +249,7 @@ def test_a_channel_that_is_down_holds_up_no_other_and_gets_all_of_it_later(tmp_p
         began = clock.now()
         await crawl.see_off(clock)
         waited = clock.now() - began
-        assert await crawl.notifier.undelivered_changes() == {"dead": 10}
+        assert await crawl.notifier.undelivered_counts() == {"dead": 10}
         crawl.end()
         return after_five, waited
 
@@ -264,7 +264,7 @@ def test_a_channel_that_is_down_holds_up_no_other_and_gets_all_of_it_later(tmp_p
         crawl.open(clock)
         await crawl.see_off(clock)
         crawl.end()
-        return await crawl.notifier.undelivered_changes()
+        return await crawl.notifier.undelivered_counts()
 
     assert virtual_time.run_in_virtual_time(again) == {}
     assert dead.seen == alive.seen == [change.id for change in crawl.told()]
@@ -381,7 +381,7 @@ def test_a_mistake_in_one_channel_ends_neither_the_crawl_nor_the_others(
         crawl.write([True, True])
         began = clock.now()
         await crawl.see_off(clock)
-        assert await crawl.notifier.undelivered_changes() == {"bad": 2}
+        assert await crawl.notifier.undelivered_counts() == {"bad": 2}
         crawl.end()
         return clock.now() - began
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from numpy.random import Generator, default_rng
 
 from fieldmouse.errors import UsageError
-from fieldmouse.policy.distribution.distinct_hosts_policy import DistinctHostsPolicy
+from fieldmouse.policy.distribution.one_place_per_host import OnePlacePerHostPolicy
 from fieldmouse.policy.distribution.registry import POLICIES, DistributionPolicy, find_policy_class
-from fieldmouse.policy.distribution.strategies import MiceAndElephants, NeutralPolicy
+from fieldmouse.policy.distribution.single_queue_policies import MiceAndElephants, NeutralPolicy
 
 
 class Urn:
@@ -73,7 +73,7 @@ seeds = st.integers(0, 2**32 - 1)
 @given(gammas, seeds)
 def test_the_index_policy_keeps_every_place_for_a_different_host(gamma: float, seed: int) -> None:
     rng = default_rng(seed)
-    urn = Urn(DistinctHostsPolicy(draws=1e9, burst=1e9), power_law(rng, 2000, gamma), places=50)
+    urn = Urn(OnePlacePerHostPolicy(draws=1e9, burst=1e9), power_law(rng, 2000, gamma), places=50)
     for _ in range(300):
         urn.step(rng)
         assert len(urn.online) == urn.places
@@ -85,7 +85,7 @@ def test_the_index_policy_keeps_different_hosts_when_the_source_changes(gamma: f
     rng = default_rng(seed)
     before, after = power_law(rng, 1000, gamma), power_law(rng, 1000, gamma)
     source = (next(before) if n < 3000 else 1000 + next(after) for n in range(10**9))
-    urn = Urn(DistinctHostsPolicy(draws=1e9, burst=1e9), source, places=30)
+    urn = Urn(OnePlacePerHostPolicy(draws=1e9, burst=1e9), source, places=30)
     for _ in range(400):
         urn.step(rng)
         assert len(urn.online) == urn.places
@@ -143,7 +143,7 @@ def test_hosts_behind_one_address_never_have_more_places_than_it_has(
 ) -> None:
     """The source is finite here, or a full house of crowded addresses would be drawn from for ever."""
     rng = default_rng(seed)
-    policy: DistinctHostsPolicy[int] = DistinctHostsPolicy(per_address=per_address, draws=1e9, burst=1e9)
+    policy: OnePlacePerHostPolicy[int] = OnePlacePerHostPolicy(per_address=per_address, draws=1e9, burst=1e9)
     weights = np.arange(1, 61) ** -gamma
     source = deque(rng.choice(60, 600, p=weights / weights.sum()).tolist())
     online: Counter[int] = Counter()
@@ -181,7 +181,7 @@ def test_hosts_behind_one_address_never_have_more_places_than_it_has(
 
 
 def test_a_host_that_moves_to_a_crowded_address_is_asked_to_leave() -> None:
-    policy: DistinctHostsPolicy[str] = DistinctHostsPolicy(per_address=1)
+    policy: OnePlacePerHostPolicy[str] = OnePlacePerHostPolicy(per_address=1)
     for host in ("a", "b"):
         assert policy.goes_online(host)
         policy.came_online(host)
@@ -195,7 +195,7 @@ def test_a_host_that_moves_to_a_crowded_address_is_asked_to_leave() -> None:
 
 
 def test_a_host_that_left_its_place_to_rest_is_read_again_only_after_its_rest() -> None:
-    policy = DistinctHostsPolicy[str]()
+    policy = OnePlacePerHostPolicy[str]()
     policy.came_online("elephant")
     policy.added_to_queue("elephant", 3)
     policy.rest_started("elephant")
@@ -212,7 +212,7 @@ def test_a_host_that_left_its_place_to_rest_is_read_again_only_after_its_rest() 
 
 def test_the_draw_limit_ends_an_endless_draw() -> None:
     """One host is all the source has: the index policy must not draw for ever."""
-    policy: DistinctHostsPolicy[int] = DistinctHostsPolicy(draws=4, burst=16)
+    policy: OnePlacePerHostPolicy[int] = OnePlacePerHostPolicy(draws=4, burst=16)
     urn = Urn(policy, iter(lambda: 0, 1), places=8)
     assert urn.online == {0: 8}
     assert urn.drawn <= 8 + 16 + 4 * 8

@@ -170,7 +170,7 @@ def check_same(chronicle: Chronicle, rows: Iterable[OutcomeRow]) -> None:
         assert (PageFlag.EXCLUDED in flags) == known["excluded"]
         assert (PageFlag.ABSENT in flags) == known["absent"]
         assert (PageFlag.TROUBLE in flags) == known["trouble"]
-        assert ledger.outcome_at_offset(int(told["standing"])).url == name
+        assert ledger.read_logged_outcome(int(told["standing"])).url == name
 
 
 @st.composite

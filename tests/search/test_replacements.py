@@ -24,7 +24,7 @@ from fieldmouse.search.snapshot import META, IndexSnapshots, read_meta
 from fieldmouse.storage.checkpoint import ShardState
 from fieldmouse.types.outcome import Failed, OutcomeRow, Page, Unchanged, WorkerResult
 from fieldmouse.types.reason import OutcomeReason
-from fieldmouse.types.request import FrontierEntryOrigin, Request
+from fieldmouse.types.request import FrontierEntry, Request
 from fieldmouse.url import Url
 from fieldmouse.workers.pool import WorkerPool
 from fieldmouse.workers.shard_writer import LockedShard, ShardWriter
@@ -56,9 +56,7 @@ def gone(number: int, status: int = 404) -> Failed:
 
 
 def link(number: int, *, again: bool = True, **known: str) -> Request:
-    return Request(
-        Url(url(number)), door=FrontierEntryOrigin.POLLED if again else FrontierEntryOrigin.DISCOVERED, **known
-    )  # type: ignore[arg-type]
+    return Request(Url(url(number)), door=FrontierEntry.POLLED if again else FrontierEntry.DISCOVERED, **known)  # type: ignore[arg-type]
 
 
 def check(folder: Path, truth: Truth, words: set[str]) -> None:
@@ -304,7 +302,7 @@ def test_table_is_rebuilt_from_the_logs(tmp_path: Path) -> None:
     for harm in (b"", b"junk" * 1024, None):
         table.write_bytes(harm) if harm is not None else table.unlink()
         check(tmp_path, truth, words)  # the logs have the answer
-        VersionTable.delete_stale_table(tmp_path / "index", [states[-1].copies])
+        VersionTable.delete_unusable_table(tmp_path / "index", [states[-1].copies])
         assert not table.exists()
         ShardWriter(LockedShard(tmp_path, 0, TINY, states[-1])).close()
         assert table.exists()
@@ -357,7 +355,7 @@ def test_sighting_has_change_and_amount(tmp_path: Path) -> None:
 
     def look(text: list[str], **known: object) -> WorkerResult:
         seen = page(url(1), ("<p>" + " ".join(text)).encode(), etag='"5"', last_modified="yesterday")
-        door = FrontierEntryOrigin.POLLED if known else FrontierEntryOrigin.DISCOVERED
+        door = FrontierEntry.POLLED if known else FrontierEntry.DISCOVERED
         asked = msgspec.structs.replace(seen.link, door=door, **known)
         return shard.process_outcome(1, msgspec.structs.replace(seen, link=asked))
 

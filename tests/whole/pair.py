@@ -13,7 +13,7 @@ from fieldmouse.cluster.coordinator import Coordinator, CrawlSpec
 from fieldmouse.cluster.sharded.coordinator import ShardedCoordinator
 from fieldmouse.config.settings_file import Settings, render
 from fieldmouse.crawler.builder import BuiltCrawl, build_crawl
-from fieldmouse.crawler.cluster_agent import JoinRequest
+from fieldmouse.crawler.cluster_agent import CrawlToJoin
 from fieldmouse.crawler.retry_failed import RetryFailed
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.testing import virtual_time
@@ -89,7 +89,7 @@ class Pair:
             fetcher=self.webs[name],
             lane=InlineWorker,
             dns=self.names(spells),
-            joining=JoinRequest(board, "fieldmouse", self.clock.now),
+            joining=CrawlToJoin(board, "fieldmouse", self.clock.now),
         )
         seeds = [Url(seed) for seed in self.meadow.seeds]
         task = asyncio.ensure_future(crew.crawler.crawl(seeds, retry_failed=retry_failed))

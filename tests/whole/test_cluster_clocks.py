@@ -13,7 +13,7 @@ import msgspec
 from fieldmouse.clock import Clock
 from fieldmouse.config.settings_file import render
 from fieldmouse.crawler.builder import build_crawl
-from fieldmouse.crawler.cluster_agent import JoinRequest
+from fieldmouse.crawler.cluster_agent import CrawlToJoin
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.testing import virtual_time
 from fieldmouse.testing.meadow.fetcher import MeadowFetcher
@@ -76,7 +76,7 @@ class UnsureBand(Band):
             clock=clock,
             fetcher=web,
             lane=InlineWorker,
-            joining=JoinRequest(self.board(), "fieldmouse", self.clock.now),
+            joining=CrawlToJoin(self.board(), "fieldmouse", self.clock.now),
         )
         seeds = [Url(seed) for seed in self.meadow.seeds] if seeded else []
         task = asyncio.ensure_future(crew.crawler.crawl(seeds))

@@ -13,7 +13,7 @@ from fieldmouse.cluster.client.identity import read_identity
 from fieldmouse.cluster.coordinator import CrawlSpec, LinkOffer, OfferResult, SiteBounds
 from fieldmouse.config.settings_file import Settings, render
 from fieldmouse.crawler.builder import BuiltCrawl, build_crawl
-from fieldmouse.crawler.cluster_agent import JoinRequest
+from fieldmouse.crawler.cluster_agent import CrawlToJoin
 from fieldmouse.reader.crawl_reader import MultiCrawlReader
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.testing import virtual_time
@@ -71,7 +71,7 @@ def test_a_page_moved_to_another_agent_leaves_search_after_a_delay(tmp_path: Pat
                 clock=clock,
                 fetcher=ChangingSite(clock, now),
                 lane=InlineWorker,
-                joining=JoinRequest(Placing(server), "fieldmouse", clock.now),
+                joining=CrawlToJoin(Placing(server), "fieldmouse", clock.now),
             )
             lives.append(asyncio.ensure_future(crew.crawler.crawl([])))
             crews.append(crew)

@@ -24,7 +24,7 @@ from fieldmouse.cluster.coordinator import AckBatch, AgentId, Coordinator, Crawl
 from fieldmouse.cluster.sharded.coordinator import ShardedCoordinator
 from fieldmouse.config.settings_file import Settings, render, render_published
 from fieldmouse.crawler.builder import BuiltCrawl, build_crawl
-from fieldmouse.crawler.cluster_agent import JoinRequest
+from fieldmouse.crawler.cluster_agent import CrawlToJoin
 from fieldmouse.doctor.check.examine import check_crawl
 from fieldmouse.reader.explain import explain
 from fieldmouse.storage import outcome_log_reader
@@ -100,7 +100,7 @@ class Band:
             clock=self.clock,
             fetcher=web,
             lane=self.lane,
-            joining=JoinRequest(self.board(), "fieldmouse", self.clock.now),
+            joining=CrawlToJoin(self.board(), "fieldmouse", self.clock.now),
         )
         seeds = [Url(seed) for seed in self.meadow.seeds] if seeded else []
         task = asyncio.ensure_future(crew.crawler.crawl(seeds))

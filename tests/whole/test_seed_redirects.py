@@ -16,7 +16,7 @@ from fieldmouse.clock import Clock
 from fieldmouse.cluster.coordinator import CrawlSpec
 from fieldmouse.config.settings_file import Settings, render
 from fieldmouse.crawler.builder import BuiltCrawl, build_crawl
-from fieldmouse.crawler.cluster_agent import JoinRequest
+from fieldmouse.crawler.cluster_agent import CrawlToJoin
 from fieldmouse.errors import DamagedFile
 from fieldmouse.http.dns import DnsAnswer
 from fieldmouse.policy.scope import SavedScope
@@ -283,7 +283,7 @@ def test_any_agent_of_a_cluster_crawls_the_redirect_target_of_a_seed(tmp_path: P
                 fetcher=ScriptedWeb(clock, pages),
                 lane=InlineWorker,
                 dns=AnyName(clock),
-                joining=JoinRequest(MemoryCoordinator(server), "fieldmouse", clock.now),
+                joining=CrawlToJoin(MemoryCoordinator(server), "fieldmouse", clock.now),
             )
 
         crews.append(start("a"))
@@ -341,7 +341,7 @@ def test_an_agent_follows_links_to_a_host_that_another_agent_added(tmp_path: Pat
                     fetcher=ScriptedWeb(clock, pages),
                     lane=InlineWorker,
                     dns=AnyName(clock),
-                    joining=JoinRequest(MemoryCoordinator(server), "fieldmouse", clock.now),
+                    joining=CrawlToJoin(MemoryCoordinator(server), "fieldmouse", clock.now),
                 )
             )
             lives.append(asyncio.ensure_future(crews[-1].crawler.crawl([Url(seed) for seed in seeds])))

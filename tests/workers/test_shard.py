@@ -18,7 +18,7 @@ from fieldmouse.search.search import search_crawl
 from fieldmouse.storage.checkpoint import ShardState
 from fieldmouse.types.outcome import Failed, Moved, OutcomeRow, Unchanged, WorkerResult
 from fieldmouse.types.reason import OutcomeReason
-from fieldmouse.types.request import FrontierEntryOrigin, Request, RequestKind
+from fieldmouse.types.request import FrontierEntry, Request, RequestKind
 from fieldmouse.url import Url
 from fieldmouse.workers.shard_writer import LockedShard, ShardWriter
 from workers.responses import CONFIG, NOW, page, response, story
@@ -262,7 +262,7 @@ def test_refetched_page_replaces_its_older_version(shard: ShardWriter, tmp_path:
     shard.prepare_commit()
     fresh = page("http://example.org/", b"newer words")
     shard.process_outcome(
-        2, msgspec.structs.replace(fresh, link=msgspec.structs.replace(fresh.link, door=FrontierEntryOrigin.POLLED))
+        2, msgspec.structs.replace(fresh, link=msgspec.structs.replace(fresh.link, door=FrontierEntry.POLLED))
     )
     shard.prepare_commit()
     assert search_crawl(tmp_path, "older") == []

@@ -94,9 +94,9 @@ class DeliveryProgress:
 
     def is_too_far_behind(self) -> bool:
         """Whether the crawl should wait for the loop."""
-        return not self.allows_run_to_end() and self.log_position < self._log_length_before - MAX_LAG
+        return not self.run_may_end() and self.log_position < self._log_length_before - MAX_LAG
 
-    def allows_run_to_end(self) -> bool:
+    def run_may_end(self) -> bool:
         """Whether the loop has taken all pages, or was left."""
         return self.is_abandoned or self._is_drained
 

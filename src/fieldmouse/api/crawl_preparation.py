@@ -38,7 +38,7 @@ from fieldmouse.url import Url
 
 if TYPE_CHECKING:
     from fieldmouse.crawler.builder import OpenDurable
-    from fieldmouse.crawler.cluster_agent import JoinRequest
+    from fieldmouse.crawler.cluster_agent import CrawlToJoin
     from fieldmouse.crawler.crawler import ConsumerBackpressure
     from fieldmouse.crawler.retry_failed import RetryFailed
     from fieldmouse.crawler.run import CrawlRun
@@ -350,10 +350,10 @@ def run_plan(
     return summary
 
 
-def _join_request_of(plan: CrawlPlan) -> JoinRequest | None:
+def _join_request_of(plan: CrawlPlan) -> CrawlToJoin | None:
     if not plan.coordinators:
         return None
     from fieldmouse.cluster.client.session import open_coordinator
-    from fieldmouse.crawler.cluster_agent import JoinRequest
+    from fieldmouse.crawler.cluster_agent import CrawlToJoin
 
-    return JoinRequest(open_coordinator(plan.coordinators, plan.crawl), plan.crawl)
+    return CrawlToJoin(open_coordinator(plan.coordinators, plan.crawl), plan.crawl)

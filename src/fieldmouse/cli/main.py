@@ -114,7 +114,7 @@ _MODULES = {
     },
     "Watch": {
         "changes": ("watch.changes", "List pages that are new, changed, gone or moved, and show the differences."),
-        "notify": ("watch.notify_channels", "Show the channels of change notifications, and test them."),
+        "notify": ("watch.notify", "Show the channels of change notifications, and test them."),
         "freshness": ("watch.freshness", "Show how fresh the copies are, and estimate the effect of other budgets."),
         "pack": ("watch.pack_sites", "Compute how many nodes the polls need, and assign sites to them."),
     },

@@ -264,7 +264,7 @@ class AckBatch:
     """Batch of outcomes that an agent acknowledges in one call."""
 
     acks: Sequence[LeaseAck]
-    urls: bytes = b""  # URLs of all keys in order (`rows.pack_urls`), to fetch again if the agent is lost
+    urls: bytes = b""  # URLs of all keys in order (`pack_urls`), to fetch again if the agent is lost
     number: int = 0  # grows with each batch of an agent; 0 for a batch that need not be tracked
 
 
@@ -509,7 +509,7 @@ class Coordinator(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class HostOutcomes:
+class RestoredOutcomes:
     """URLs of one host that have outcomes: keys, and the kind of each outcome."""
 
     host: Host
@@ -539,7 +539,7 @@ class CrawlRebuilder(Protocol):
         """Remove the crawl completely, whatever state it is in."""
 
     async def restore_outcomes(
-        self, name: AgentId, hosts: Sequence[HostOutcomes], urls: bytes = b"", *, bounded: bool = False
+        self, name: AgentId, hosts: Sequence[RestoredOutcomes], urls: bytes = b"", *, bounded: bool = False
     ) -> int:
         """Restore outcomes of an agent, by its last start; returns how many of them were new.
 

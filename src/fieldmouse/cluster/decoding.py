@@ -274,7 +274,7 @@ _link = msgspec.msgpack.Decoder(Request)
 
 
 def decode_row(row: bytes, host: Host, now: float) -> Request:
-    """Row of a host as a request (see `rows.encode_row`): a URL of that host that can be fetched."""
+    """Row of a host as a request (see `encode_row`): a URL of that host that can be fetched."""
     link = _decode_checked(_link.decode, check_bytes(row, "row", MOST_ROW), "row")
     if not link.url.startswith("/") or not _URL.fullmatch(link.url):
         raise DamagedValue("row", f"`{link.url[:80]}` is no path of a URL")
@@ -295,7 +295,7 @@ _urls = msgspec.msgpack.Decoder(list[str])
 
 
 def decode_urls(packed: Any) -> list[str]:
-    """URLs as packed by `rows.pack_urls`."""
+    """URLs as packed by `pack_urls`."""
     return _decode_checked(_urls.decode, decompress(packed, "URLs", MOST_BATCH_URLS), "URLs")
 
 
@@ -346,7 +346,7 @@ def check_policy_data(value: Any) -> bytes:
 
 
 def decode_robots_txt(value: Any) -> bytes:
-    """Robots.txt as packed by `rows.compress_text`; an empty one stays empty."""
+    """Robots.txt as packed by `compress_text`; an empty one stays empty."""
     return decompress(value, "robots.txt", MOST_ROBOTS_TXT) if value != b"" else b""
 
 

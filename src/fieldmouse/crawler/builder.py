@@ -72,7 +72,7 @@ from fieldmouse.workers.pool import ShardsPart, WorkerPool
 from fieldmouse.workers.supervisor import MAX_OUTSTANDING_PAGES, WorkerConnection
 
 if TYPE_CHECKING:
-    from fieldmouse.crawler.cluster_agent import ClusterStage, JoinRequest
+    from fieldmouse.crawler.cluster_agent import ClusterStage, CrawlToJoin
     from fieldmouse.policy.concurrency_thresholds import Thresholds
     from fieldmouse.queueing.in_flight.model import WhenFull
     from fieldmouse.workers.inline_worker import InlineWorker
@@ -321,7 +321,7 @@ def build_crawl(
     parts: Sequence[OpenDurable] = (),
     audience: ConsumerBackpressure | None = None,
     order: RefreshRunMode | None = None,
-    joining: JoinRequest | None = None,
+    joining: CrawlToJoin | None = None,
 ) -> BuiltCrawl:
     """Open every stage at the last checkpoint and connect them; if one fails, those before it are closed.
 

@@ -170,7 +170,7 @@ _SHARED_LIMITS = (StoppedBy.TIME_LIMIT, StoppedBy.PAGE_LIMIT)
 
 
 @dataclass(frozen=True, slots=True)
-class JoinRequest:
+class CrawlToJoin:
     """The crawl to join, and its coordinator."""
 
     coordinator: Coordinator
@@ -183,7 +183,7 @@ class ClusterStage:
 
     def __init__(
         self,
-        joining: JoinRequest,
+        joining: CrawlToJoin,
         home: CrawlDir,
         settings: Settings,
         last: Checkpoint | None,

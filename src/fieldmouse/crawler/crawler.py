@@ -47,7 +47,7 @@ class ConsumerBackpressure(Protocol):
     def is_too_far_behind(self) -> bool:
         """Whether it has so large a backlog that fetching should pause."""
 
-    def allows_run_to_end(self) -> bool:
+    def run_may_end(self) -> bool:
         """Whether it has taken all durable pages, or has stopped reading."""
 
     def waits_for_checkpoint(self) -> bool:
@@ -63,9 +63,9 @@ class CombinedConsumerStatus:
     def is_too_far_behind(self) -> bool:
         return any(audience.is_too_far_behind() for audience in self._audiences)
 
-    def allows_run_to_end(self) -> bool:
+    def run_may_end(self) -> bool:
         # Ask all: a consumer may begin to hurry when it is asked for the first time.
-        content = [audience.allows_run_to_end() for audience in self._audiences]
+        content = [audience.run_may_end() for audience in self._audiences]
         return all(content)
 
     def waits_for_checkpoint(self) -> bool:
@@ -77,7 +77,7 @@ async def wait_for_consumer(
 ) -> None:
     """Wait until the consumer has all pages, writing checkpoints: only these store its position."""
     sealed_at = -math.inf
-    while sealed_at < 0 or not audience.allows_run_to_end():
+    while sealed_at < 0 or not audience.run_may_end():
         wait = min(EAGER_CHECKPOINT_EVERY, every) if audience.waits_for_checkpoint() else every
         if clock.now() - sealed_at >= wait:
             await checkpoint()

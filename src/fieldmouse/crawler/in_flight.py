@@ -28,7 +28,7 @@ from fieldmouse.frontier.protocol import CrawlFrontier
 from fieldmouse.storage.checkpoint import CrawlCounters, Durable, SealedPart
 from fieldmouse.types.outcome import ContentChange, Failed, OutcomeRow, Refused, WorkerResult, outcome_row
 from fieldmouse.types.reason import OutcomeKind, OutcomeReason
-from fieldmouse.types.request import FrontierEntryOrigin, HostVisit, NumberedRequest, Request
+from fieldmouse.types.request import FrontierEntry, HostVisit, NumberedRequest, Request
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(OutcomeRow).decode
@@ -102,7 +102,7 @@ class InFlightTable(Durable):
         Pages in flight count against the limit until their outcome is known, so that exactly as many pages
         are stored as requested. A poll is always allowed: polls have their own budget.
         """
-        if ticket.entered_by is FrontierEntryOrigin.POLLED:
+        if ticket.frontier_entry is FrontierEntry.POLLED:
             self._polls_in_flight.add(ticket.number)
             return True
         if self.is_page_limit_in_flight:
@@ -131,7 +131,7 @@ class InFlightTable(Durable):
     def mark_awaiting_index(self, number: int, link: Request) -> None:
         self.awaiting_index[number] = link
         self._leased.discard(number)
-        if link.door is FrontierEntryOrigin.POLLED:
+        if link.door is FrontierEntry.POLLED:
             self._polls_in_flight.discard(number)
             self._answered_polls.add(number)
 
@@ -153,7 +153,7 @@ class InFlightTable(Durable):
         link, kind = outcome.link, OutcomeKind.REFUSED if isinstance(outcome, Refused) else OutcomeKind.FAILED
         row = outcome_row(link, kind, outcome.at, reason=outcome.reason, detail=outcome.detail)
         self._verdicts.append((WorkerResult(number, 0, 0, kind, _encode(row), reason=row.reason), link))
-        if link.door is FrontierEntryOrigin.POLLED:
+        if link.door is FrontierEntry.POLLED:
             self._answered_polls.add(number)
         self._count_undurable_outcome(number, kind)
 

@@ -27,7 +27,7 @@ from fieldmouse.policy.concurrency_thresholds import PageLifetime
 from fieldmouse.storage.checkpoint import DurableLog
 from fieldmouse.types.outcome import Failed, Moved, Outcome, Page, Refused, Response, Unchanged, WorkerResult
 from fieldmouse.types.reason import OutcomeKind, OutcomeReason
-from fieldmouse.types.request import FrontierEntryOrigin, NumberedRequest, Request, RequestKind
+from fieldmouse.types.request import FrontierEntry, NumberedRequest, Request, RequestKind
 from fieldmouse.url import Host, Url, host_of, resolve
 from fieldmouse.workers.pool import WorkerPool
 
@@ -79,7 +79,7 @@ class IndexingStage:
         number = ticket.number
         # Only the indexer can remove the stored copy of a polled page from search.
         removes_copy = False
-        if ticket.entered_by is FrontierEntryOrigin.POLLED:
+        if ticket.frontier_entry is FrontierEntry.POLLED:
             outcome = self._adjust_poll_outcome(outcome)
             removes_copy = isinstance(outcome, Failed) and outcome.reason is OutcomeReason.ROBOTS_TXT_EXCLUDED
         if isinstance(outcome, Refused) or (isinstance(outcome, Failed) and not outcome.response and not removes_copy):

@@ -214,7 +214,7 @@ class Poller(Durable):
                 return True
             if not flags & PageFlag.MOVED:
                 return False
-            url = table.outcome_at_offset(int(table.read_cells("standing", rows)[0])).target
+            url = table.read_logged_outcome(int(table.read_cells("standing", rows)[0])).target
         return False
 
     def _repoll_moved_pages(self) -> None:

@@ -26,7 +26,7 @@ from fieldmouse.types.stats import Summary
 from fieldmouse.url import Url
 
 if TYPE_CHECKING:
-    from fieldmouse.crawler.cluster_agent import JoinRequest
+    from fieldmouse.crawler.cluster_agent import CrawlToJoin
     from fieldmouse.notify.dispatcher import Notifier
 
 
@@ -51,7 +51,7 @@ class CrawlRun:
         parts: Sequence[OpenDurable] = (),
         audience: ConsumerBackpressure | None = None,
         order: RefreshRunMode | None = None,
-        joining: JoinRequest | None = None,
+        joining: CrawlToJoin | None = None,
     ):
         self._home, self._settings, self._seeds = home, settings, seeds
         self._listeners, self._on_open, self._retry_failed = listeners, on_open, retry_failed
@@ -101,7 +101,7 @@ class CrawlRun:
         try:
             summary = await crawl_parts.crawler.crawl(self._seeds, retry_failed=self._retry_failed)
             if notifier is not None:
-                summary = msgspec.structs.replace(summary, untold=await notifier.undelivered_changes())
+                summary = msgspec.structs.replace(summary, untold=await notifier.undelivered_counts())
             return summary
         finally:
             # After `hurry` nothing is closed: a thread may still be writing to the files.

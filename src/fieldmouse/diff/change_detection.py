@@ -23,7 +23,7 @@ from fieldmouse.diff.text_blocks import NO_RULES, decoded_body, text_blocks
 from fieldmouse.policy.noise_rules import NoiseRules
 from fieldmouse.types.outcome import ContentChange, PageComparison, Response
 from fieldmouse.types.reason import OutcomeKind
-from fieldmouse.types.request import FrontierEntryOrigin, Request
+from fieldmouse.types.request import FrontierEntry, Request
 
 POLLS_TO_LEARN = 3  # polls in a row
 MAX_PLACES = 80  # places remembered for one page
@@ -52,7 +52,7 @@ class NoiseMemory(NamedTuple):
         return frozenset(place for place, times in self.polls_differing.items() if times >= POLLS_TO_LEARN)
 
 
-class NoiseMemoryUpdate(NamedTuple):
+class NoiseDecision(NamedTuple):
     """Result of one more poll."""
 
     memory: NoiseMemory
@@ -63,7 +63,7 @@ class NoiseMemoryUpdate(NamedTuple):
 EMPTY_MEMORY = NoiseMemory({}, {})
 
 
-def learn_difference(memory: NoiseMemory, seen: DiffStat, at: float) -> NoiseMemoryUpdate:
+def learn_difference(memory: NoiseMemory, seen: DiffStat, at: float) -> NoiseDecision:
     """Update the memory by one poll; `seen` is the comparison with the previous version."""
     places = {item.place for item in seen.differences}
     memory = _after_poll(memory, places - {0})
@@ -74,7 +74,7 @@ def learn_difference(memory: NoiseMemory, seen: DiffStat, at: float) -> NoiseMem
     if reported and 0 not in reported and len(reported) <= MAX_PLACES_PER_CHANGE:
         reports.append(UnconfirmedChange(at, 0, frozenset(reported)))
     after = memory._replace(reported_changes=tuple(reports))
-    return NoiseMemoryUpdate(after, bool(reported), tuple(item.at for item in withdrawn))
+    return NoiseDecision(after, bool(reported), tuple(item.at for item in withdrawn))
 
 
 def learn_unchanged(memory: NoiseMemory) -> NoiseMemory:
@@ -237,7 +237,7 @@ def judge_other_response(link: Request, kind: OutcomeKind, *, gone: bool = False
 
     `moved` means that the redirect is permanent and its target is stored.
     """
-    if link.door is not FrontierEntryOrigin.POLLED:
+    if link.door is not FrontierEntry.POLLED:
         return NO_NEWS
     if kind is OutcomeKind.UNCHANGED:
         return judge_unchanged(link)

@@ -33,7 +33,7 @@ from fieldmouse.robotstxt.parser import RobotsTxt
 from fieldmouse.types.host_state import HostState
 from fieldmouse.types.outcome import Failed, Outcome, Page, Refused, Response
 from fieldmouse.types.reason import OutcomeReason
-from fieldmouse.types.request import FrontierEntryOrigin, HostVisit, NumberedRequest, Request
+from fieldmouse.types.request import FrontierEntry, HostVisit, NumberedRequest, Request
 from fieldmouse.url import Host, hostname_of, path_of
 
 _ANSWERED_BY_US = frozenset(
@@ -137,9 +137,9 @@ class FetchWorker:
             if (
                 manners.pages_per_host
                 and state.pages >= manners.pages_per_host
-                and ticket.entered_by is not FrontierEntryOrigin.POLLED
+                and ticket.frontier_entry is not FrontierEntry.POLLED
             ):
-                if any(later.entered_by is FrontierEntryOrigin.POLLED for later in visit.tickets[position:]):
+                if any(later.frontier_entry is FrontierEntry.POLLED for later in visit.tickets[position:]):
                     await result_receiver.deliver(ticket, Refused(link, OutcomeReason.HOST_FULL, self._clock.now()))
                     continue
                 full = msgspec.structs.replace(state, verdict=OutcomeReason.HOST_FULL)
@@ -171,7 +171,7 @@ class FetchWorker:
             else:
                 self._result_receiver.requeue_failed_request(ticket, link)
             return state
-        polled = ticket.entered_by is FrontierEntryOrigin.POLLED
+        polled = ticket.frontier_entry is FrontierEntry.POLLED
         wait = retry_wait(failed.reason, link.tries + 1, self._manners.retry_patience, polled=polled)
         # After a successful connection, a silent page does not suggest a network outage.
         ask = failed.reason is OutcomeReason.NO_CONNECTION
@@ -229,7 +229,7 @@ class FetchWorker:
             rested = politeness.state_after_visit(state, now, now)
             return msgspec.structs.replace(rested, failures=state.failures, unreached=state.unreached)
         after = politeness.state_after_visit(state, response.answered_at, response.ended_at)
-        if isinstance(outcome, Page) and outcome.link.door is not FrontierEntryOrigin.POLLED:
+        if isinstance(outcome, Page) and outcome.link.door is not FrontierEntry.POLLED:
             after = msgspec.structs.replace(after, pages=after.pages + 1)
         return after
 

@@ -148,7 +148,7 @@ class AgentFrontier(CrawlFrontier):
         # A URL in flight was requested under a lease that was lost: its outcome also serves this lease.
         keys = [(link, key_of(link.url, self._key_seed)) for link in links]
         fresh = [(link, key) for link, key in keys if not self._owed.renew_if_owed(key, epoch)]
-        self._leased_hosts.add_url_tickets(
+        self._leased_hosts.queue_tickets(
             host, [(self._owed.add_leased_url(link, host, epoch, key), link) for link, key in fresh]
         )
         self._put_polls_online(host, polls)
@@ -157,7 +157,7 @@ class AgentFrontier(CrawlFrontier):
 
     def _put_polls_online(self, host: Host, links: Sequence[Request]) -> None:
         numbers = [self._polls.add_ticket(self._owed.next_number(), link) for link in links]
-        self._leased_hosts.add_url_tickets(host, list(zip(numbers, links, strict=True)))
+        self._leased_hosts.queue_tickets(host, list(zip(numbers, links, strict=True)))
 
     def enqueue_polls(self, links: Sequence[Request]) -> None:
         """Fetch known pages of this agent again, as soon as it holds their hosts."""
@@ -225,7 +225,7 @@ class AgentFrontier(CrawlFrontier):
         if host_lease.epoch:
             self._lease_source.return_host(host, host_lease.epoch, host_lease.state, unused, idle=idle)
         else:
-            self._lease_source.report_lost_host_released(host)
+            self._lease_source.forget_lost_host(host)
 
     def return_all_hosts(self) -> None:
         """Stop leasing, and return all hosts that no fetch worker has."""
@@ -322,7 +322,7 @@ class AgentFrontier(CrawlFrontier):
         if host_lease is None or host_lease.epoch != owed.epoch or self._closing:
             self._lease_source.return_url_for_retry(host, owed.epoch, link)
             return
-        self._leased_hosts.add_url_tickets(host, [(self._owed.add_leased_url(link, host, owed.epoch, owed.key), link)])
+        self._leased_hosts.queue_tickets(host, [(self._owed.add_leased_url(link, host, owed.epoch, owed.key), link)])
 
     # -- checkpoints
 

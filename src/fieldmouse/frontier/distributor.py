@@ -26,7 +26,7 @@ _MOVES = 2000  # per call: a few milliseconds
 _URLS_A_HOST = 64
 
 
-class OnlineTickets(Protocol):
+class OnlineUrlLog(Protocol):
     """Log that numbers the URLs that go online; implemented by `TicketLog`."""
 
     @property
@@ -73,7 +73,7 @@ class Distributor:
         *,
         draw: Callable[[], ReadyItem | None],
         queues: HostQueues,
-        front: OnlineTickets,
+        front: OnlineUrlLog,
         workbench: OnlineHosts,
         hosts: HostStates,
         batch: int,

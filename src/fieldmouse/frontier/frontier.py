@@ -35,7 +35,7 @@ from fieldmouse.policy.scope import SiteLimits
 from fieldmouse.storage.checkpoint import SealedPart
 from fieldmouse.types.host_state import HostState
 from fieldmouse.types.reason import OutcomeReason
-from fieldmouse.types.request import FrontierEntryOrigin, HostVisit, NumberedRequest, Request
+from fieldmouse.types.request import FrontierEntry, HostVisit, NumberedRequest, Request
 from fieldmouse.types.stats import RestingHost
 from fieldmouse.url import Host, host_of
 
@@ -99,7 +99,7 @@ class Frontier(CrawlFrontier):
         self._set_back = clock_setback(state.hosts.at, now) if state else 0.0
         self._restored = [(number, _decode(row)) for number, row in parts.front.links_by_ticket.items()]
         self._poll_numbers, self._polls = polls, state.polls if state else 0  # polls in any place
-        polls.update([number for number, link in self._restored if link.door is FrontierEntryOrigin.POLLED])
+        polls.update([number for number, link in self._restored if link.door is FrontierEntry.POLLED])
         self._resting = DelayedRetries()
         self._resting_hosts = DelayedRetries()  # that left their places until then
         self._held: dict[Host, list[int]] = {}  # online at the time of opening, and left alone
@@ -126,7 +126,7 @@ class Frontier(CrawlFrontier):
 
     def _is_url_held(self, link: Request) -> bool:
         """Whether a URL that was waiting when the frontier was opened is left alone."""
-        return link.door is not FrontierEntryOrigin.POLLED and not self._hold_before <= link.seen_at <= self._opened_at
+        return link.door is not FrontierEntry.POLLED and not self._hold_before <= link.seen_at <= self._opened_at
 
     def _defer_waiting_urls_until_after_refresh(self) -> None:
         """Move held URLs of the ready queue to their host's queue; the others keep their order."""
@@ -164,7 +164,7 @@ class Frontier(CrawlFrontier):
 
     def _add_url_ticket(self, link: Request) -> int:
         (number,) = self._parts.front.add_url_tickets((_encode(link),))
-        if link.door is FrontierEntryOrigin.POLLED:
+        if link.door is FrontierEntry.POLLED:
             self._poll_numbers.add(number)
         return number
 
@@ -238,9 +238,9 @@ class Frontier(CrawlFrontier):
         """Take polls of a host that may be visited now; other tickets leave the workbench for now."""
         while (lease := self._workbench.take_ready_host(now, self._errand_links, _URLS_WITHOUT_REQUEST)) is not None:
             host, state, tickets = lease.host, self._hosts.get(lease.host), self._requests_of_tickets(lease.numbers)
-            polls = tuple([ticket for ticket in tickets if ticket.entered_by is FrontierEntryOrigin.POLLED])
+            polls = tuple([ticket for ticket in tickets if ticket.frontier_entry is FrontierEntry.POLLED])
             if len(polls) < len(tickets):
-                others = [ticket.number for ticket in tickets if ticket.entered_by is not FrontierEntryOrigin.POLLED]
+                others = [ticket.number for ticket in tickets if ticket.frontier_entry is not FrontierEntry.POLLED]
                 self._set_aside.setdefault(host, []).extend(others)
             if polls:
                 self._out += len(polls)
@@ -293,7 +293,7 @@ class Frontier(CrawlFrontier):
         if self._polls:
             numbers = list(numbers)
             rows = map(front.links_by_ticket.get, numbers)
-            polls = sum(_decode(row).door is FrontierEntryOrigin.POLLED for row in rows if row is not None)
+            polls = sum(_decode(row).door is FrontierEntry.POLLED for row in rows if row is not None)
             self._polls -= polls
             self._poll_numbers.difference_update(numbers)
         self._done += front.close_tickets(numbers) - polls

@@ -60,7 +60,7 @@ class HostLeases(dict[Host, HostLease]):
         host_lease = self[host] = HostLease(self._clock.now(), epoch, state, 0)
         return host_lease
 
-    def add_url_tickets(self, host: Host, tickets: Sequence[tuple[int, Request]]) -> None:
+    def queue_tickets(self, host: Host, tickets: Sequence[tuple[int, Request]]) -> None:
         """Put tickets online, or let them rest until their time."""
         host_lease, now, ready = self[host], self._clock.now(), []
         for number, link in tickets:

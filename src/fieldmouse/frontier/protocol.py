@@ -209,7 +209,7 @@ class CoordinatorCalls(Protocol):
     ) -> None:
         """Return a host, with the URLs that were not visited. `idle`: only because it has nothing to do."""
 
-    def report_lost_host_released(self, host: Host) -> None:
+    def forget_lost_host(self, host: Host) -> None:
         """Report that we left a host whose lease was lost."""
 
     def return_url_for_retry(self, host: Host, epoch: int, link: Request) -> None:

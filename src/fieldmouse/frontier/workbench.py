@@ -28,7 +28,7 @@ import msgspec
 
 from fieldmouse.types.host_state import HostState
 from fieldmouse.types.reason import OutcomeKind
-from fieldmouse.types.request import FrontierEntryOrigin, Request
+from fieldmouse.types.request import FrontierEntry, Request
 from fieldmouse.url import Host, host_of
 
 
@@ -272,6 +272,6 @@ def polls_by_host(links: Iterable[Request]) -> dict[Host, list[Request]]:
     """Group known pages by host, marked as polls."""
     polls: dict[Host, list[Request]] = {}
     for link in links:
-        polled = msgspec.structs.replace(link, door=FrontierEntryOrigin.POLLED, was=link.was or OutcomeKind.PAGE)
+        polled = msgspec.structs.replace(link, door=FrontierEntry.POLLED, was=link.was or OutcomeKind.PAGE)
         polls.setdefault(host_of(link.url), []).append(polled)
     return polls

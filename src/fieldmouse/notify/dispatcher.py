@@ -353,7 +353,7 @@ class Notifier:
         """Always False: no crawl waits for a receiver."""
         return False
 
-    def allows_run_to_end(self) -> bool:
+    def run_may_end(self) -> bool:
         """Whether the run may end: all is delivered, or cannot be in the remaining time."""
         now = self._clock.now()
         if self._deadline is None:
@@ -376,7 +376,7 @@ class Notifier:
 
     # -- for the summary
 
-    async def undelivered_changes(self) -> dict[str, int]:
+    async def undelivered_counts(self) -> dict[str, int]:
         """Number of undelivered changes of each channel that has any."""
         return await asyncio.get_running_loop().run_in_executor(DaemonExecutor(), self._count_undelivered)
 

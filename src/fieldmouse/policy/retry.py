@@ -16,7 +16,7 @@ import msgspec
 
 from fieldmouse.types.host_state import HostState
 from fieldmouse.types.reason import OutcomeReason
-from fieldmouse.types.request import FrontierEntryOrigin, Request
+from fieldmouse.types.request import FrontierEntry, Request
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def clear_host_failure(state: HostState, links: Iterable[Request], now: float) -
     if state.verdict not in CLEARABLE:
         return state
     rested = now >= state.ready_at + GIVEN_UP_REST
-    if not any(link.forgiven or (rested and link.door is FrontierEntryOrigin.POLLED) for link in links):
+    if not any(link.forgiven or (rested and link.door is FrontierEntry.POLLED) for link in links):
         return state
     return msgspec.structs.replace(state, failures=0, put_off=0, verdict=OutcomeReason.NONE, detail="", unreached=())
 

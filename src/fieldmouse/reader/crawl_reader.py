@@ -358,7 +358,7 @@ class CrawlReader(BaseCrawlReader):
 
         return control_periods(self._open_directory / "control.log")
 
-    def page_trace(self) -> Rows:
+    def buffer_trace_rows(self) -> Rows:
         """The traced pages that reached the buffer, to fit a model to."""
         from fieldmouse.control.buffer_trace import read_trace_rows
 

@@ -119,10 +119,10 @@ def _read_looks(home: CrawlDir, length: int) -> _Looked:
 
 def _has_other_bytes(table: PageTable, keys: NDArray[np.uint64], offsets: NDArray[np.int64], look: int) -> bool:
     """Whether the bytes of a look differ from those of the newest copy before it."""
-    now = table.outcome_at_offset(int(offsets[look])).digest
+    now = table.read_logged_outcome(int(offsets[look])).digest
     while look > 0 and keys[look - 1] == keys[look]:
         look -= 1
-        before = table.outcome_at_offset(int(offsets[look])).digest
+        before = table.read_logged_outcome(int(offsets[look])).digest
         if before:
             return before != now
     return False

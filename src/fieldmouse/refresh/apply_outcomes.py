@@ -210,7 +210,7 @@ class InMemoryPageTable:
         self.in_flight_by_host: NDArray[np.int64] = np.bincount(asked, minlength=len(hosts)).astype(np.int64)
         self.in_flight = len(asked)  # polls
 
-    def outcome_at_offset(self, offset: int) -> OutcomeRow:
+    def read_logged_outcome(self, offset: int) -> OutcomeRow:
         """Row of the outcome log at `offset`."""
         raise NotImplementedError
 
@@ -317,7 +317,7 @@ class InMemoryPageTable:
         changed |= asked & (flags & NOT_A_PAGE != 0)
         unclear = np.flatnonzero(asked & (flags & NOT_A_PAGE == 0))
         for place, offset in zip(unclear, self.pages.read_cells("standing", rows[unclear]).tolist(), strict=True):
-            changed[place] = self.outcome_at_offset(offset).digest != digests[int(places[place])]
+            changed[place] = self.read_logged_outcome(offset).digest != digests[int(places[place])]
         return changed
 
     def _undo_withdrawn_changes(self, rows: Rows, withdrawn: NDArray[np.uint32]) -> None:

@@ -185,7 +185,7 @@ class PageTable(InMemoryPageTable):
         self.cursor = length
         return count
 
-    def outcome_at_offset(self, offset: int) -> OutcomeRow:
+    def read_logged_outcome(self, offset: int) -> OutcomeRow:
         """Row of the outcome log at `offset`."""
         if self._outcomes < 0:
             self._outcomes = os.open(self._path, os.O_RDONLY)
@@ -237,7 +237,7 @@ class PageTable(InMemoryPageTable):
         """Yield number and standing row of these pages; None means all pages."""
         numbers = range(len(self)) if rows is None else rows.tolist()
         for number in numbers:
-            yield number, self.outcome_at_offset(int(self.read_cells("standing", np.array([number]))[0]))
+            yield number, self.read_logged_outcome(int(self.read_cells("standing", np.array([number]))[0]))
 
     # -- updates
 

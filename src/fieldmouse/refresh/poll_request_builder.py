@@ -13,7 +13,7 @@ from fieldmouse.refresh.column_table import Rows
 from fieldmouse.refresh.page_table import PageTable
 from fieldmouse.types.outcome import ContentChange, OutcomeRow, Response
 from fieldmouse.types.reason import OutcomeKind
-from fieldmouse.types.request import FrontierEntryOrigin, Request, RequestKind
+from fieldmouse.types.request import FrontierEntry, Request, RequestKind
 
 #: Reader of the response at a WARC file and offset; its body is still content-encoded.
 ReadResponse = Callable[[str, int], Response]
@@ -37,9 +37,9 @@ class PollRequestBuilder:
         ]
 
     def _build_request(self, number: int, standing: int, newest: int, flags: int) -> Request:
-        row = held = self._table.outcome_at_offset(standing)
+        row = held = self._table.read_logged_outcome(standing)
         etag, last_modified, memory = row.etag, row.last_modified, row.memory
-        latest = self._table.outcome_at_offset(newest) if newest != standing else row
+        latest = self._table.read_logged_outcome(newest) if newest != standing else row
         if row.kind is OutcomeKind.REFUSED:
             # The page left the search index: a 304 to the old copy's validators would not bring it back.
             held = latest if latest.kind in _COPIES else row
@@ -58,7 +58,7 @@ class PollRequestBuilder:
             row.seen_at,
             etag=etag,
             last_modified=last_modified,
-            door=FrontierEntryOrigin.POLLED,
+            door=FrontierEntry.POLLED,
             was=row.kind,
             digest=held.digest,
             simhash=held.simhash,

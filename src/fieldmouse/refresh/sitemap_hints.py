@@ -61,7 +61,7 @@ class SitemapHintReader:
             self._seen = self._table.cursor
             return False
         number = int(unread[0])
-        row = self._table.outcome_at_offset(int(self._table.read_cells("standing", unread[:1])[0]))
+        row = self._table.read_logged_outcome(int(self._table.read_cells("standing", unread[:1])[0]))
         job = partial(read_hints, row, self._read_answer, self._table.key_seed)
         if self._pool is None:
             return self._apply_hints(number, job())

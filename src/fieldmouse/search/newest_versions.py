@@ -146,7 +146,7 @@ class VersionTable:
             self._env = None
 
     @staticmethod
-    def delete_stale_table(directory: Path, lengths: Iterable[int]) -> None:
+    def delete_unusable_table(directory: Path, lengths: Iterable[int]) -> None:
         """Delete a table that is unreadable or ahead of the committed logs, before any process opens it."""
         env = _open_readonly(directory)
         fits = env is not None

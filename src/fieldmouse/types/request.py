@@ -23,7 +23,7 @@ class RequestKind(Enum):
     ROBOTS_TXT = "robots.txt"
 
 
-class FrontierEntryOrigin(Enum):
+class FrontierEntry(Enum):
     """How a URL entered the frontier, which decides where its outcome is counted."""
 
     DISCOVERED = 0  # through the sieve: seen for the first time
@@ -46,7 +46,7 @@ class Request(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
     last_modified: str = ""
     trail: tuple[str, ...] = ()  # URLs whose redirects led here, the first one first
     drops: int = 0  # fetches discarded because the buffer was full or the page waited too long in it
-    door: FrontierEntryOrigin = FrontierEntryOrigin.DISCOVERED
+    door: FrontierEntry = FrontierEntry.DISCOVERED
     was: str = ""  # polled: kind of the URL's latest outcome
     digest: str = ""  # of the stored copy, to detect changes
     simhash: int = 0
@@ -64,7 +64,7 @@ class Request(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
     @property
     def may_have_stored_copy(self) -> bool:
         """Whether it may have been stored before: its page replaces the older copy."""
-        return self.door is not FrontierEntryOrigin.DISCOVERED
+        return self.door is not FrontierEntry.DISCOVERED
 
 
 class NumberedRequest(msgspec.Struct, frozen=True, array_like=True):
@@ -72,7 +72,7 @@ class NumberedRequest(msgspec.Struct, frozen=True, array_like=True):
     link: Request
 
     @property
-    def entered_by(self) -> FrontierEntryOrigin:
+    def frontier_entry(self) -> FrontierEntry:
         return self.link.door
 
 

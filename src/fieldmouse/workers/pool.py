@@ -86,7 +86,7 @@ class WorkerPool:
         if self._new:
             DigestStore.delete_files(archive)
         DigestStore.delete_sketches_of_other_algorithm(archive)
-        VersionTable.delete_stale_table(self._directory / "index", [state.copies for state in self.prepared])
+        VersionTable.delete_unusable_table(self._directory / "index", [state.copies for state in self.prepared])
         await _await_all([lane.roll_back_and_accept() for lane in self._connections])
 
     @property

@@ -61,7 +61,7 @@ from fieldmouse.types.outcome import (
     outcome_row,
 )
 from fieldmouse.types.reason import OutcomeKind, OutcomeReason
-from fieldmouse.types.request import FrontierEntryOrigin, Request, RequestKind
+from fieldmouse.types.request import FrontierEntry, Request, RequestKind
 from fieldmouse.url import Url, key_of
 
 
@@ -308,7 +308,7 @@ class ShardWriter:
         if reason is None:
             sighting = observation_of_page(link, response, digest, simhash)
             columns.update(etag=sighting.etag, last_modified=sighting.last_modified)
-            if link.door is FrontierEntryOrigin.POLLED:
+            if link.door is FrontierEntry.POLLED:
                 judgement = self._judge.judge_page(link, response, body, digest, simhash)
             if earlier is None and response.body:
                 self._doubles.remember_page(self._batch, payload, simhash, stored.cdxj_place)

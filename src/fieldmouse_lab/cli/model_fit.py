@@ -85,7 +85,7 @@ def command(
     from fieldmouse.queueing.fit.fit import fit
     from fieldmouse.queueing.model.model_file import ModelFileContent, write_model
 
-    rows = room.page_trace()
+    rows = room.buffer_trace_rows()
     if not len(rows):
         raise FieldmouseError(
             f"`{directory}` has no trace of its pages", "crawl with `control.trace` above 0, then fit"

@@ -16,7 +16,7 @@ from fieldmouse.clock import Clock
 from fieldmouse.cluster.coordinator import CrawlSpec
 from fieldmouse.config.settings_file import Settings, render
 from fieldmouse.crawler.builder import build_crawl
-from fieldmouse.crawler.cluster_agent import JoinRequest
+from fieldmouse.crawler.cluster_agent import CrawlToJoin
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.testing import virtual_time
 from fieldmouse.testing.meadow.fetcher import MeadowFetcher
@@ -58,7 +58,7 @@ def run_virtual_trial(path: Path, land: RegionSetup, policy: str, seed: int) -> 
                 clock=clock,
                 fetcher=web,
                 lane=InlineWorker,
-                joining=JoinRequest(MemoryCoordinator(server), "fieldmouse", clock.now),
+                joining=CrawlToJoin(MemoryCoordinator(server), "fieldmouse", clock.now),
             )
             seeds = [Url(seed) for seed in meadow.seeds] if place == 1 else []
             lives.append(asyncio.ensure_future(crawl_parts.crawler.crawl(seeds)))

@@ -21,9 +21,13 @@ import numpy.typing as npt
 from numpy.random import Generator
 
 from fieldmouse.jit import jit_without_refcounts
-from fieldmouse.policy.distribution.distinct_hosts_policy import DistinctHostsPolicy
+from fieldmouse.policy.distribution.one_place_per_host import OnePlacePerHostPolicy
 from fieldmouse.policy.distribution.registry import DistributionPolicy
-from fieldmouse.policy.distribution.strategies import GreedyAbsentHostsPolicy, MiceAndElephants, NeutralPolicy
+from fieldmouse.policy.distribution.single_queue_policies import (
+    GreedyAbsentHostsPolicy,
+    MiceAndElephants,
+    NeutralPolicy,
+)
 
 Reals = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int32]
@@ -111,7 +115,7 @@ def kernel_rules(policy: DistributionPolicy[int]) -> KernelRules | None:
             draw_cap=policy.draw_cap,
             elephants=frozenset(policy.elephants),
         )
-    if isinstance(policy, DistinctHostsPolicy) and kind is DistinctHostsPolicy:
+    if isinstance(policy, OnePlacePerHostPolicy) and kind is OnePlacePerHostPolicy:
         return KernelRules(
             INDEX,
             depth=policy.depth,

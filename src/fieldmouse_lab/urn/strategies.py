@@ -18,7 +18,11 @@ from numpy.random import Generator
 from fieldmouse.errors import UsageError
 from fieldmouse.policy.distribution import registry
 from fieldmouse.policy.distribution.registry import POLICIES, DistributionPolicy
-from fieldmouse.policy.distribution.strategies import GreedyAbsentHostsPolicy, MiceAndElephants, NeutralPolicy
+from fieldmouse.policy.distribution.single_queue_policies import (
+    GreedyAbsentHostsPolicy,
+    MiceAndElephants,
+    NeutralPolicy,
+)
 from fieldmouse_lab.urn import thesis_strategies as thesis
 from fieldmouse_lab.urn.sources import Source
 

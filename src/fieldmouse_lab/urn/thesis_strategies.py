@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from numpy.random import Generator
 
-from fieldmouse.policy.distribution.strategies import FifoBacklogPolicy
+from fieldmouse.policy.distribution.single_queue_policies import FifoBacklogPolicy
 
 H = TypeVar("H", bound=Hashable)
 

@@ -56,7 +56,7 @@ class AckedUrl(msgspec.Struct, frozen=True, array_like=True):
     kind: str  # kind of its outcome
 
 
-class AckMessage(msgspec.Struct, frozen=True, array_like=True, tag="done"):
+class OutcomesMessage(msgspec.Struct, frozen=True, array_like=True, tag="done"):
     """Outcomes of one checkpoint by lease: host, epoch and URLs."""
 
     incarnation: int
@@ -74,11 +74,11 @@ class RetryMessage(msgspec.Struct, frozen=True, array_like=True, tag="forgiven")
     host: Host
     links: tuple[tuple[int, bytes], ...]
     kinds: tuple[str, ...]
-    number: int  # shares the counter of `AckMessage`
+    number: int  # shares the counter of `OutcomesMessage`
     stored_pages: ClassVar[int] = 0
 
 
-OutboxMessage = LinksMessage | AckMessage | RetryMessage
+OutboxMessage = LinksMessage | OutcomesMessage | RetryMessage
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -91,7 +91,7 @@ class OutboxState(msgspec.Struct, frozen=True):
     segments: tuple[tuple[int, int], ...] = ()  # number and length of each file, oldest first
     agent: str = ""
     incarnation: int = 0
-    done: int = 0  # number of the last `AckMessage` or `RetryMessage`
+    done: int = 0  # number of the last `OutcomesMessage` or `RetryMessage`
     since: HeartbeatId = ANY_HEARTBEAT  # heartbeat known to a coordinator that received all messages no longer kept
 
 
@@ -155,7 +155,7 @@ class Outbox:
         """Add outcomes that the coming checkpoint holds."""
         self._done += 1
         by_lease = tuple((host, epoch, tuple(urls)) for (host, epoch), urls in leases.items())
-        self._persist_and_enqueue(AckMessage(self._incarnation, by_lease, self._done), after_checkpoint=True)
+        self._persist_and_enqueue(OutcomesMessage(self._incarnation, by_lease, self._done), after_checkpoint=True)
 
     def add_retries(self, host: Host, links: Sequence[tuple[int, bytes]], kinds: Sequence[str]) -> None:
         """Add outcomes to retry: the coming checkpoint no longer counts them as settled."""
@@ -164,7 +164,7 @@ class Outbox:
 
     def add_repeated_acks(self, lease: tuple[Host, int], urls: Sequence[AckedUrl]) -> None:
         """Add outcomes settled long ago. They are not kept: a new grant of them repeats the message."""
-        self._enqueue_in_memory(self._current_segment(), AckMessage(0, ((*lease, tuple(urls)),)))
+        self._enqueue_in_memory(self._current_segment(), OutcomesMessage(0, ((*lease, tuple(urls)),)))
 
     def _current_segment(self) -> _Segment:
         if not self._segments or self._segments[-1].log.length > _SEGMENT_BYTES:
@@ -199,7 +199,7 @@ class Outbox:
         """Keys of the outcomes not sent yet, by lease."""
         keys: dict[tuple[Host, int], set[int]] = {}
         for _, telling in (*self._queue, *self._waiting_for_checkpoint):
-            if isinstance(telling, AckMessage):
+            if isinstance(telling, OutcomesMessage):
                 for host, epoch, urls in telling.leases:
                     keys.setdefault((host, epoch), set()).update(url.key for url in urls)
         return keys
@@ -283,7 +283,7 @@ def stored_link_messages(directory: Path, last: Checkpoint | None) -> Iterator[L
         path = directory / f"tell-{number}.log"
         for _, record in read_records(path, length=length):
             telling = decode_record(path, _decode, record)
-            if not isinstance(telling, AckMessage):
+            if not isinstance(telling, OutcomesMessage):
                 yield telling
 
 

@@ -29,7 +29,7 @@ from fieldmouse.policy.balance.priced import MAX_PRICE
 from fieldmouse.policy.local_outage import NOTE_SECONDS, AgentLocation, agents_to_ask, with_note, with_polls_only
 from fieldmouse.types.host_state import AgentConnectFailure, HostState
 from fieldmouse.types.reason import OutcomeReason
-from fieldmouse.types.request import FrontierEntryOrigin, HostVisit
+from fieldmouse.types.request import FrontierEntry, HostVisit
 from fieldmouse.url import Host
 
 log = logging.getLogger(__name__)
@@ -277,7 +277,7 @@ class UnreachableHostReferrer:
         state = visit.state
         if not state.unreached:
             return visit
-        only = all(ticket.entered_by is FrontierEntryOrigin.POLLED for ticket in visit.tickets)
+        only = all(ticket.frontier_entry is FrontierEntry.POLLED for ticket in visit.tickets)
         notes = with_polls_only(state.unreached, self._me.agent, only=only)
         return msgspec.structs.replace(visit, state=msgspec.structs.replace(state, unreached=notes))
 

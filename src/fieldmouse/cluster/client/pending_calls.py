@@ -180,7 +180,7 @@ class PendingCalls:
         self._placement.remove_host(host)
         self.signal_calls_ready()
 
-    def report_lost_host_released(self, host: Host) -> None:
+    def forget_lost_host(self, host: Host) -> None:
         self._placement.remove_host(host)
 
     def return_url_for_retry(self, host: Host, epoch: int, link: Request) -> None:

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from fieldmouse.aio import WakeUpCallbacks, cancel_and_wait
-from fieldmouse.cluster.client.coordinator_outbox import AckMessage, LinksMessage, RetryMessage
+from fieldmouse.cluster.client.coordinator_outbox import LinksMessage, OutcomesMessage, RetryMessage
 from fieldmouse.cluster.client.identity import begin_start, last_start
 from fieldmouse.cluster.client.pending_calls import (
     FIRST_PAUSE,
@@ -415,7 +415,7 @@ class ClusterSession:
             for message in batch:
                 if isinstance(message, RetryMessage):
                     await self._send_requeued_urls(name, message)
-                elif isinstance(message, AckMessage):
+                elif isinstance(message, OutcomesMessage):
                     await self._send_acks(name, message)
             self._quota.subtract_acked_pages(self._outbox.mark_sent(len(batch)))
 
@@ -437,7 +437,7 @@ class ClusterSession:
             batch = RetryBatch(message.host, rows, kinds, message.number)
             self._calls.add_to_waiting_total(await self._board.requeue_failed(name, batch))
 
-    async def _send_acks(self, me: AgentId, message: AckMessage) -> None:
+    async def _send_acks(self, me: AgentId, message: OutcomesMessage) -> None:
         acks = [
             LeaseAck(LeaseId(host, epoch), [url.key for url in urls], [url.kind for url in urls])
             for host, epoch, urls in message.leases

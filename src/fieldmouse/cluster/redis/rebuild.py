@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from fieldmouse.cluster.coordinator import AgentId, CrawlSpec, HeartbeatId, HostOutcomes, HostPayload
+from fieldmouse.cluster.coordinator import AgentId, CrawlSpec, HeartbeatId, HostPayload, RestoredOutcomes
 from fieldmouse.cluster.error_messages import agents_active_error
 from fieldmouse.cluster.redis import script_codec as codec
 from fieldmouse.cluster.redis.connection import ScriptRefusal, load_script
@@ -66,7 +66,7 @@ class RedisRebuilder(RedisCoordinator):
         await self._delete_all_keys()
 
     async def restore_outcomes(
-        self, name: AgentId, hosts: Sequence[HostOutcomes], urls: bytes = b"", *, bounded: bool = False
+        self, name: AgentId, hosts: Sequence[RestoredOutcomes], urls: bytes = b"", *, bounded: bool = False
     ) -> int:
         words = (name.agent, int(bounded), *codec.restore_args(hosts, urls))
         return await self._call(parse_int_reply, "restore", *words)

@@ -25,7 +25,6 @@ from fieldmouse.cluster.coordinator import (
     HeartbeatId,
     HeartbeatReply,
     HostGrant,
-    HostOutcomes,
     HostPayload,
     LeaseAck,
     LeaseId,
@@ -34,6 +33,7 @@ from fieldmouse.cluster.coordinator import (
     OfferResult,
     PageCount,
     ReleasedHost,
+    RestoredOutcomes,
     Row,
 )
 from fieldmouse.cluster.decoding import (
@@ -118,7 +118,9 @@ def row_args(rows: Sequence[Row]) -> tuple[ScriptArgument, ...]:
 
 
 def _outcome_args(
-    outcomes: Sequence[LeaseAck | HostOutcomes], words: Sequence[ScriptArgument], heads: Iterable[tuple[str, str | int]]
+    outcomes: Sequence[LeaseAck | RestoredOutcomes],
+    words: Sequence[ScriptArgument],
+    heads: Iterable[tuple[str, str | int]],
 ) -> list[ScriptArgument]:
     """The distinct kinds; `words`; and each head with its keys and its kinds, as digits: indexes into the kinds."""
     names = list(dict.fromkeys(chain.from_iterable(each.kinds for each in outcomes)))
@@ -134,7 +136,7 @@ def ack_args(told: AckBatch) -> list[ScriptArgument]:
     return _outcome_args(told.acks, (told.urls, told.number), [(ack.lease.host, ack.lease.epoch) for ack in told.acks])
 
 
-def restore_args(hosts: Sequence[HostOutcomes], urls: bytes) -> list[ScriptArgument]:
+def restore_args(hosts: Sequence[RestoredOutcomes], urls: bytes) -> list[ScriptArgument]:
     return _outcome_args(hosts, (urls,), [(host.host, host.site) for host in hosts])
 
 

@@ -17,10 +17,10 @@ from fieldmouse.cluster.coordinator import (
     CrawlSpec,
     CrawlTotals,
     HeartbeatId,
-    HostOutcomes,
     HostPayload,
     LinkOffer,
     OfferResult,
+    RestoredOutcomes,
     SiteBounds,
 )
 from fieldmouse.cluster.error_messages import crawl_not_empty_error
@@ -80,7 +80,7 @@ class ShardedRebuilder:
         return [(self._hidden[place], part) for place, part in parts.items() if place in self._hidden]
 
     async def restore_outcomes(
-        self, name: AgentId, hosts: Sequence[HostOutcomes], urls: bytes = b"", *, bounded: bool = False
+        self, name: AgentId, hosts: Sequence[RestoredOutcomes], urls: bytes = b"", *, bounded: bool = False
     ) -> int:
         url_parts, new = sharding.PackedUrlGroups(urls, [len(host.keys) for host in hosts]), 0
         for builder, part in self._by_lost_shard(enumerate(hosts), lambda numbered: numbered[1].host):

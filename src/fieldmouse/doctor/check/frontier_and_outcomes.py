@@ -45,7 +45,7 @@ from fieldmouse.storage.checkpoint import Checkpoint, read_checkpoint, sealed_co
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.storage.log import read_records
 from fieldmouse.types.reason import OutcomeKind
-from fieldmouse.types.request import FrontierEntryOrigin, Request
+from fieldmouse.types.request import FrontierEntry, Request
 from fieldmouse.url import Host, key_of
 
 REPORT_BUG = "this is a bug in fieldmouse: please report it"
@@ -78,7 +78,7 @@ def waiting_keys(directory: Path, state: FrontierState, key_seed: int) -> Iterat
 def _keys_of_links(links: Iterable[bytes], key_seed: int) -> Iterator[int]:
     """Yield the keys of encoded links, without polls."""
     for row in links:
-        if (link := _link(row)).door is not FrontierEntryOrigin.POLLED:
+        if (link := _link(row)).door is not FrontierEntry.POLLED:
             yield key_of(link.url, key_seed)
 
 

@@ -327,7 +327,7 @@ async def _restore_outcomes(
             facts.last_at = max(facts.last_at, row.at)
             facts.pages += row.kind == "page" and not row.polled
         restored = [
-            coordinator.HostOutcomes(
+            coordinator.RestoredOutcomes(
                 host, site_for_limits(host), list(keyed), [row.kind.value for row in keyed.values()]
             )
             for host, keyed in by_host.items()

@@ -14,10 +14,10 @@ from math import inf
 
 from xxhash import xxh3_64_intdigest
 
-from fieldmouse.policy.balance.kalman import AliveFlags, FloatArrayLike, IntArrayLike
+from fieldmouse.policy.balance.kalman import AliveFlags, FloatPerAgent, IntArrayLike
 
 
-def shortest_delay(mean: FloatArrayLike, backlog: FloatArrayLike, speed: FloatArrayLike, alive: AliveFlags) -> int:
+def shortest_delay(mean: FloatPerAgent, backlog: FloatPerAgent, speed: FloatPerAgent, alive: AliveFlags) -> int:
     """Agent with the least sum of backlog and expected visit time."""
     best, least = -1, inf
     for agent in range(len(mean)):
@@ -29,7 +29,7 @@ def shortest_delay(mean: FloatArrayLike, backlog: FloatArrayLike, speed: FloatAr
 
 
 def better_of_two(
-    mean: FloatArrayLike, backlog: FloatArrayLike, speed: FloatArrayLike, alive: AliveFlags, first: int, second: int
+    mean: FloatPerAgent, backlog: FloatPerAgent, speed: FloatPerAgent, alive: AliveFlags, first: int, second: int
 ) -> int:
     """Like `shortest_delay`, restricted to two agents (power of two choices)."""
     if not alive[first]:
@@ -56,7 +56,7 @@ def assign_subnet(
     subnet: int,
     region: IntArrayLike,
     keeper: IntArrayLike,
-    probes: FloatArrayLike,
+    probes: FloatPerAgent,
     alive: AliveFlags,
     threshold: float,
     first: bool,

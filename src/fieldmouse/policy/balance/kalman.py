@@ -18,7 +18,7 @@ Reals = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
 
-class FloatArrayLike(Protocol):
+class FloatPerAgent(Protocol):
     """One number per agent: a list in a live agent, an array in the lab."""
 
     def __getitem__(self, place: int, /) -> Any: ...
@@ -56,7 +56,7 @@ THESIS_PARAMETERS = KalmanParameters()
 
 
 def kalman_update(
-    mean: FloatArrayLike, variance: FloatArrayLike, agent: int, value: float, observation: float, transition: float
+    mean: FloatPerAgent, variance: FloatPerAgent, agent: int, value: float, observation: float, transition: float
 ) -> None:
     """Update the rows in place after a visit by `agent` that measured `value`."""
     for other in range(len(mean)):
@@ -66,7 +66,7 @@ def kalman_update(
     variance[agent] = predicted * observation / (predicted + observation)
 
 
-def sample_least(mean: FloatArrayLike, variance: FloatArrayLike, alive: AliveFlags, normals: FloatArrayLike) -> int:
+def sample_least(mean: FloatPerAgent, variance: FloatPerAgent, alive: AliveFlags, normals: FloatPerAgent) -> int:
     """Agent with the least value sampled from the beliefs; -1 if none is alive."""
     best, least = -1, inf
     for agent in range(len(mean)):

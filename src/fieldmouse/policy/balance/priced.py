@@ -37,7 +37,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import exp, inf, log, sqrt
 
-from fieldmouse.policy.balance.kalman import AliveFlags, FloatArrayLike, IntArrayLike
+from fieldmouse.policy.balance.kalman import AliveFlags, FloatPerAgent, IntArrayLike
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,16 +85,16 @@ def usual_trip_after(usual: float, visits: int, trip: float) -> float:
 
 
 def cheapest_agent(
-    mean: FloatArrayLike,
-    variance: FloatArrayLike,
-    backlog: FloatArrayLike,
-    speed: FloatArrayLike,
-    price: FloatArrayLike,
-    share: FloatArrayLike,
+    mean: FloatPerAgent,
+    variance: FloatPerAgent,
+    backlog: FloatPerAgent,
+    speed: FloatPerAgent,
+    price: FloatPerAgent,
+    share: FloatPerAgent,
     alive: AliveFlags,
     places: IntArrayLike,
     many: int,
-    normals: FloatArrayLike,
+    normals: FloatPerAgent,
     least: float,
     here: int,
     loyal: float,
@@ -127,7 +127,7 @@ def cheapest_agent(
     return best
 
 
-def update_prices(price: FloatArrayLike, backlog: FloatArrayLike, alive: AliveFlags, step: float) -> None:
+def update_prices(price: FloatPerAgent, backlog: FloatPerAgent, alive: AliveFlags, step: float) -> None:
     """Raise prices where the backlog is above the mean, lower the others; without backlog they fade."""
     total, count = 0.0, 0
     for agent in range(len(price)):

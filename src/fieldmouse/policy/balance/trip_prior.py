@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from math import erfc, exp, inf, log, sqrt
 
-from fieldmouse.policy.balance.kalman import AliveFlags, FloatArrayLike, IntArrayLike
+from fieldmouse.policy.balance.kalman import AliveFlags, FloatPerAgent, IntArrayLike
 from fieldmouse.policy.balance.priced import MIN_TRIP
 
 #: Numbers of the regression: count of first trips, and sums of known, shown, their squares and their product.
@@ -27,7 +27,7 @@ _MEMORY = 200.0  # first trips
 _AS_OTHERS = 4.0  # weight, in first trips, of the assumption that our trips are like theirs
 
 
-def mean_log_trip(mean: FloatArrayLike) -> tuple[float, int]:
+def mean_log_trip(mean: FloatPerAgent) -> tuple[float, int]:
     """Mean log trip over all agents, each counted once, and the number of agents with a trip.
 
     >>> mean_log_trip([1.0, -1.0, 1.0])
@@ -41,7 +41,7 @@ def mean_log_trip(mean: FloatArrayLike) -> tuple[float, int]:
     return total / max(1, count), count
 
 
-def update_prior(outlook: FloatArrayLike, known: float, shown: float) -> None:
+def update_prior(outlook: FloatPerAgent, known: float, shown: float) -> None:
     """Add a first trip of `shown` to a host whose mean trip was `known`; both are logarithms."""
     for place in range(PRIOR_SIZE):
         outlook[place] *= 1.0 - 1.0 / _MEMORY
@@ -53,7 +53,7 @@ def update_prior(outlook: FloatArrayLike, known: float, shown: float) -> None:
     outlook[5] += shown * shown
 
 
-def expected_trip(outlook: FloatArrayLike, known: float, variance: float) -> tuple[float, float]:
+def expected_trip(outlook: FloatPerAgent, known: float, variance: float) -> tuple[float, float]:
     """Mean and standard deviation of the log trip of an agent new to a host with mean log trip `known`.
 
     Without data the mean is `known`, with the given `variance`. The mean never exceeds both `known` and
@@ -87,15 +87,15 @@ def expected_trip(outlook: FloatArrayLike, known: float, variance: float) -> tup
 
 def best_unvisited(
     known: int,
-    mean: FloatArrayLike,
-    backlog: FloatArrayLike,
-    speed: FloatArrayLike,
-    price: FloatArrayLike,
-    share: FloatArrayLike,
+    mean: FloatPerAgent,
+    backlog: FloatPerAgent,
+    speed: FloatPerAgent,
+    price: FloatPerAgent,
+    share: FloatPerAgent,
     alive: AliveFlags,
     places: IntArrayLike,
     many: int,
-    normals: FloatArrayLike,
+    normals: FloatPerAgent,
     here: int,
     loyal: float,
     heed: float,

@@ -26,8 +26,12 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from fieldmouse.errors import UsageError
 from fieldmouse.import_string import find_class
-from fieldmouse.policy.distribution.distinct_hosts_policy import DistinctHostsPolicy
-from fieldmouse.policy.distribution.strategies import GreedyAbsentHostsPolicy, MiceAndElephants, NeutralPolicy
+from fieldmouse.policy.distribution.one_place_per_host import OnePlacePerHostPolicy
+from fieldmouse.policy.distribution.single_queue_policies import (
+    GreedyAbsentHostsPolicy,
+    MiceAndElephants,
+    NeutralPolicy,
+)
 
 H = TypeVar("H", bound=Hashable)
 
@@ -78,7 +82,7 @@ class RestingHostsPolicy(DistributionPolicy[H], Protocol[H]):
 
 #: Policies by the name used in settings; parameters are keyword arguments with defaults.
 POLICIES: dict[str, Callable[..., DistributionPolicy[Any]]] = {
-    "index": DistinctHostsPolicy,
+    "index": OnePlacePerHostPolicy,
     "mice-and-elephants": MiceAndElephants,
     "greedy": GreedyAbsentHostsPolicy,
     "neutral": NeutralPolicy,

@@ -23,7 +23,7 @@ from fieldmouse.policy.distribution.host_counts import FifoHostSet, HostCounts, 
 H = TypeVar("H", bound=Hashable)
 
 
-class DistinctHostsPolicy(HostCounts[H]):
+class OnePlacePerHostPolicy(HostCounts[H]):
     """Absent hosts first, then draws, with four limits.
 
     A present host takes drawn URLs online until it has `depth` URLs there: one in the game, where a place
