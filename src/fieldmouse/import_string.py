@@ -25,8 +25,9 @@ IMPORT_NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 
 #: Former and present module and class of each policy, by package.
 _POLICIES = {
-    "distribution": "neutral.Neutral strategies.NeutralPolicy greedy.Greedy strategies.GreedyAbsentHostsPolicy"
-    " mice.MiceAndElephants strategies.MiceAndElephants index.Index distinct_hosts_policy.OnePlacePerHostPolicy",
+    "distribution": "neutral.Neutral single_queue_policies.NeutralPolicy"
+    " greedy.Greedy single_queue_policies.GreedyAbsentHostsPolicy"
+    " mice.MiceAndElephants single_queue_policies.MiceAndElephants index.Index one_place_per_host.OnePlacePerHostPolicy",
     "polling": "automaton.Automaton policies.AutomatonPolicy harmonic.Harmonic policies.HarmonicPolicy"
     " learned.Learned learned.LearnedPolicy multiplicative.Multiplicative policies.MultiplicativePolicy"
     " optimal.Optimal policies.OptimalPolicy proportional.Proportional policies.ProportionalPolicy"
