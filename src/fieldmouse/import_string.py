@@ -27,7 +27,8 @@ IMPORT_NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 _POLICIES = {
     "distribution": "neutral.Neutral single_queue_policies.NeutralPolicy"
     " greedy.Greedy single_queue_policies.GreedyAbsentHostsPolicy"
-    " mice.MiceAndElephants single_queue_policies.MiceAndElephants index.Index one_place_per_host.OnePlacePerHostPolicy",
+    " mice.MiceAndElephants single_queue_policies.MiceAndElephants"
+    " index.Index one_place_per_host.OnePlacePerHostPolicy",
     "polling": "automaton.Automaton policies.AutomatonPolicy harmonic.Harmonic policies.HarmonicPolicy"
     " learned.Learned learned.LearnedPolicy multiplicative.Multiplicative policies.MultiplicativePolicy"
     " optimal.Optimal policies.OptimalPolicy proportional.Proportional policies.ProportionalPolicy"
