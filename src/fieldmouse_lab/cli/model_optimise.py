@@ -142,7 +142,7 @@ def _within_bounds(
 ) -> int:
     from fieldmouse.policy.concurrency_thresholds import Thresholds
     from fieldmouse.queueing.optimise import best_thresholds
-    from fieldmouse.queueing.optimise.evaluate_all_rules import measure_all_rules
+    from fieldmouse.queueing.optimise.evaluated_rules import measure_all_rules
     from fieldmouse_lab.cli import model_files
 
     began = time.perf_counter()

@@ -13,10 +13,10 @@ from itertools import accumulate, combinations, combinations_with_replacement
 import numpy as np
 
 from fieldmouse.errors import FieldmouseError
-from fieldmouse.queueing.model.model import CostWeights, Measures, Model, WorkersByLevel, cost_of
+from fieldmouse.queueing.model.model import CostWeights, Measures, Model, WorkersByLevel, cost_of, count_states
 from fieldmouse.queueing.model.phase_type import PhaseType
 from fieldmouse.queueing.model.validation import FloatArray, IntArray, ModelError
-from fieldmouse.queueing.optimise.evaluate_all_rules import (
+from fieldmouse.queueing.optimise.evaluated_rules import (
     EvaluatedRules,
     can_try_all_rules,
     check_modes,
@@ -71,6 +71,9 @@ def _neighbours(limits: Limits, top: int) -> Iterator[Limits]:
 
 #: Costs that differ relatively by less are the same: the rule with fewer modes, then lower limits, wins.
 TIE = 1e-12
+
+#: States of a rule's chain up to which the rules of two modes are searched.
+MOST_STATES_OF_RULE = 100_000
 
 #: Number of the best pairs of modes from which local searches start.
 STARTS = 3
@@ -160,23 +163,30 @@ def optimise(model: Model, cost: CostWeights, modes: Sequence[int] | None = None
 
 
 def _optimise_by_search(model: Model, cost: CostWeights, modes: tuple[int, ...]) -> Optimum:
-    """Downhill from the best pairs; for other lifetimes, from where exponential ones would lead."""
-    robots = tuple(reversed(modes))
+    """Downhill from the best pairs, or with two modes from the best limits among powers of two; for other
+    lifetimes, from where exponential ones would lead."""
+    robots, top = tuple(reversed(modes)), model.highest_level
     if model.lifetime.is_exponential:
-        if len(modes) <= 2:
-            measure_all_rules(model, modes)  # says that even a pair has too many rules
-        pairs = [optimise(model, cost, pair) for pair in combinations(modes, 2)]
-        found = {one.robots: one for pair in pairs for one in pair.subsets}
+        if len(modes) == 1 or (len(modes) == 2 and count_states(model, 1) > MOST_STATES_OF_RULE):
+            measure_all_rules(model, modes)  # says that there are too many rules
+        smaller = [optimise(model, cost, some) for some in combinations(modes, min(2, len(modes) - 1))]
+        found = {one.robots: one for some in smaller for one in some.subsets}
+        if len(modes) == 2:
+            rules = {1 << k: WorkersByLevel.from_limits(robots, (1 << k,), top) for k in range(top.bit_length())}
+            tried = [RuleWithCost(robots, (at,), cost_of(solve(model, rule), cost)) for at, rule in rules.items()]
+            found[robots] = min(tried, key=lambda one: one.J)
         best = sorted(found.values(), key=lambda one: one.J)[:STARTS]
     else:
         found = {}
         guess = optimise(_with_exponential_lifetime(model), cost, modes)
         best = [RuleWithCost(guess.robots, guess.limits, guess.J)]
-    starts = [_limits_among_modes(one, robots, model.highest_level) for one in best]
+    starts = [_limits_among_modes(one, robots, top) for one in best]
     limits, J, seen = search_downhill(model, cost, robots, starts)
-    rule = WorkersByLevel.from_limits(robots, limits, model.highest_level)
-    used = sorted({rule.concurrency_at(level) for level in range(model.highest_level + 1)}, reverse=True)
+    rule = WorkersByLevel.from_limits(robots, limits, top)
+    used = sorted({rule.concurrency_at(level) for level in range(top + 1)}, reverse=True)
     winner = tuple(max(k for k, mode in enumerate(rule.robots) if mode == one) for one in used[:-1])
+    if found and len(used) == 2:
+        found[tuple(used)] = RuleWithCost(tuple(used), winner, J)
     subsets = tuple(sorted(found.values(), key=lambda one: (len(one.robots), [-r for r in one.robots])))
     return Optimum(tuple(used), winner, J, solve(model, rule), subsets, seen, exhaustive=False)
 

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from fieldmouse.errors import FieldmouseError
-from fieldmouse.queueing.model.model import CostWeights, Model, arrivals_for_modes
+from fieldmouse.queueing.model.model import Chain, CostWeights, Model, WorkersByLevel, arrivals_for_modes, build_chain
 from fieldmouse.queueing.model.validation import FloatArray, IntArray, ModelError
-from fieldmouse.queueing.optimise.evaluate_all_rules import rates_by_mode
+from fieldmouse.queueing.solve.exponential_lifetimes import banded_rates, obsolescence_rates
 from fieldmouse.queueing.solve.waiting_page import value_of_admitted_pages, waiting_moments
 
 MOST_STATES = 1500
@@ -95,31 +95,29 @@ def _build_choices(model: Model, cost: CostWeights) -> _ModeRatesAndCosts:
     fade = model.lifetime.rate
     worth = waiting_moments(model.service, fade, top).served[:, :, :2].copy()
     found = arrivals_for_modes(model, model.modes)
-    up = np.stack([stream.up for stream in found])
+    states = W * (1 + M * top)
+    rates = np.zeros((len(found), states, states))
     gains = np.zeros((len(found), top + 1, W, M, 3))
     waiting = np.maximum(np.arange(top + 1) - 1.0, 0.0)
     for mode, (robots, stream) in enumerate(zip(model.modes, found, strict=True)):
+        rates[mode] = _all_rates(build_chain(model, WorkersByLevel((robots,) * (top + 1))))
         gains[mode, ..., 0] = cost.robots * robots + cost.loss * stream.dropped[:, :, None]
         gains[mode, ..., 0] += (cost.obs * fade * waiting)[:, None, None]
         gains[mode, 0, ..., 0] += cost.star
         gains[mode, ..., 1:] = value_of_admitted_pages(stream.up, model.service.alpha, worth)[..., ::-1]
-    parts = rates_by_mode(up, model.service, fade, gains)
-    n, jumps = W * M, up.shape[2] - 1
-    states = W + top * n
-    whole = np.zeros((len(found), states, states))
-    flat = np.concatenate([parts.gains[:, 0, :W], parts.gains[:, 1:].reshape(len(found), -1, 3)], axis=1)
-    for level in range(top + 1):
-        size, first = (n, W + (level - 1) * n) if level else (W, 0)
-        here = slice(first, first + size)
-        whole[:, here, here] = parts.within[:, level, :size, :size]
-        for jump in range(1, min(jumps, top - level) + 1):
-            to = W + (level + jump - 1) * n
-            whole[:, here, to : to + n] = parts.climb[:, level, jump - 1, :size]
-        if level:
-            below, start = (n, first - n) if level > 1 else (W, 0)
-            whole[:, here, start : start + below] = parts.down[level, :size, :below]
-    whole[:, np.arange(states), np.arange(states)] = 0.0
-    return _ModeRatesAndCosts(whole, flat[..., 0], flat[..., 1], flat[..., 2])
+    flat = np.concatenate([gains[:, 0, :, 0], gains[:, 1:].reshape(len(found), -1, 3)], axis=1)
+    return _ModeRatesAndCosts(rates, flat[..., 0], flat[..., 1], flat[..., 2])
+
+
+def _all_rates(chain: Chain) -> FloatArray:
+    """Rates from each state to each other one."""
+    rows, low = banded_rates(chain, obsolescence_rates(chain, chain.model.lifetime.rate))
+    states, width = rows.shape
+    rates = np.zeros((states, low + states + width))
+    np.put_along_axis(rates, np.arange(states)[:, None] + np.arange(width), rows, axis=1)
+    rates = rates[:, low : low + states].copy()
+    np.fill_diagonal(rates, 0.0)
+    return rates
 
 
 def _stationary_shares(off_diagonal: FloatArray) -> FloatArray:

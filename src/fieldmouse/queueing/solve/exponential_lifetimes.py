@@ -28,17 +28,25 @@ def obsolescence_rates(chain: Chain, rate: float) -> FloatArray:
 
 def banded_distribution(chain: Chain, fades: FloatArray) -> FloatArray:
     """Share of time by level, arrival phase and service phase; an empty system is in service phase 0."""
-    up, service = chain.arrivals.up, chain.model.service
-    levels, jumps, W, M = len(up), up.shape[1], up.shape[2], service.order
-    states, low = W + (levels - 1) * W * M, 2 * W * M - 1
-    rows, weights = np.zeros((states, low + jumps * W * M)), np.empty(states)
-    _fill_band(up, service.S, service.exit_rates, service.alpha, fades, rows, low)
+    rows, low = banded_rates(chain, fades)
+    weights = np.empty(len(rows))
     stationary_band_weights(rows, low, weights)
     weights /= weights.sum()
+    levels, W, M = fades.shape
     share = np.zeros((levels, W, M))
     share[0, :, 0] = weights[:W]
     share[1:] = weights[W:].reshape(levels - 1, W, M)
     return share
+
+
+def banded_rates(chain: Chain, fades: FloatArray) -> tuple[FloatArray, int]:
+    """Rates in a band, and how far it reaches down: `rows[s, t - s + low]` is the rate from state s to t."""
+    up, service = chain.arrivals.up, chain.model.service
+    levels, jumps, W, M = len(up), up.shape[1], up.shape[2], service.order
+    low = 2 * W * M - 1
+    rows = np.zeros((W + (levels - 1) * W * M, low + jumps * W * M))
+    _fill_band(up, service.S, service.exit_rates, service.alpha, fades, rows, low)
+    return rows, low
 
 
 @jit

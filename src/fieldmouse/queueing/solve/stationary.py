@@ -80,24 +80,3 @@ def eliminate_states(rates: FloatArray, out: FloatArray, exits: int) -> None:
             back = rates[s, t]
             for c in range(columns):
                 out[s, c] += back * out[t, c]
-
-
-@jit
-def stationary_weights(rates: FloatArray, weights: FloatArray) -> None:
-    """Stationary weights of a small chain given by all its rates, which are used up."""
-    states = len(weights)
-    for s in range(states - 1, 0, -1):
-        leaving = 0.0
-        for t in range(s):
-            leaving += rates[s, t]
-        for t in range(s):
-            rates[t, s] /= leaving
-        for t in range(s):
-            for u in range(s):
-                rates[t, u] += rates[t, s] * rates[s, u]
-    weights[0] = 1.0
-    for s in range(1, states):
-        weight = 0.0
-        for t in range(s):
-            weight += weights[t] * rates[t, s]
-        weights[s] = weight
