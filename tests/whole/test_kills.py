@@ -78,12 +78,12 @@ def test_resume_after_kills_fetches_exactly_the_same_pages(tmp_path: Path) -> No
 
 
 def test_pages_dropped_by_a_full_buffer_survive_a_kill(tmp_path: Path) -> None:
-    """Room for six pages, and fetch workers that overrun it: many fetches are wasted."""
+    """Room for four pages, and 64 fetch workers that overrun it: many fetches are wasted."""
     rng, kills, home = random.Random(2027), max(3, KILLS // 3), tmp_path / "c"
-    rule = ("--control", "thresholds", "--set", "control.robots=[16,4]", "--set", "control.limits=[4]")
+    rule = ("--control", "thresholds", "--set", "control.robots=[64,4]", "--set", "control.limits=[3]")
     options = {"latency": 0.04, "latency_spread": 0.0, "gamma": 0.3, "broken": 0.0, "server_error": 0.0}
-    with running_meadow(hosts=40, pages=200 * kills, seed=6, **options) as meadow:
-        assert _crawl_with_kills(meadow, home, rng, kills, *rule, "--set", "buffer.pages=6") == kills
+    with running_meadow(hosts=80, pages=200 * kills, seed=6, **options) as meadow:
+        assert _crawl_with_kills(meadow, home, rng, kills, *rule, "--set", "buffer.pages=4") == kills
         last = run("resume", home)
         stored = [row["url"] for row in exported(home)]
         assert sorted(stored) == sorted(meadow.pages())
