@@ -98,10 +98,12 @@ class NotACrawl(CrawlDirError):
 class CrawlExists(CrawlDirError):
     """A new crawl was requested in a directory that holds one already."""
 
-    def __init__(self, path: Path):
+    def __init__(self, path: Path, *, has_pages: bool = True):
         super().__init__(f"`{path}` holds a crawl already")
         self.path = path
         self.hint = f"continue it with `fieldmouse resume {shell_quoted(path)}`, or choose another directory"
+        if not has_pages:
+            self.hint += "; it has no page yet, so you may as well delete it and start again"
 
 
 class UnsupportedFormat(CrawlDirError):

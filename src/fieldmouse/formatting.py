@@ -61,9 +61,9 @@ def format_percentage(share: float) -> str:
     """A share from 0 to 1 as a percentage. Only 0 is shown as 0 %, and only 1 as 100 %.
 
     >>> [format_percentage(part) for part in (0.0, 0.001, 0.124, 0.999, 1.0)]
-    ['0 %', '1 %', '12 %', '99 %', '100 %']
+    ['0 %', '<1 %', '12 %', '99 %', '100 %']
     """
-    return f"{min(max(round(100 * share), int(share > 0)), 100 - int(share < 1))} %"
+    return "<1 %" if 0 < share < 0.005 else f"{min(round(100 * share), 100 - int(share < 1))} %"
 
 
 def format_duration(seconds: float) -> str:

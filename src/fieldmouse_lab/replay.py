@@ -260,7 +260,7 @@ def replay_events(run: RecordedRun, witness: DecisionObserver) -> None:
             case EventKind.SENT_OFF:
                 witness.host_taken_offline(Host(names[value]), second)
             case EventKind.RESTED:
-                witness.rest_ended(Host(names[value]))
+                (witness.rest_continued if second else witness.rest_ended)(Host(names[value]))
 
 
 def play_policy(run: RecordedRun, policy: DistributionPolicy[int], witness: DecisionObserver) -> int:
@@ -324,7 +324,10 @@ def play_policy(run: RecordedRun, policy: DistributionPolicy[int], witness: Deci
                     if distributor.visit_ended(visited[0], homes.get(visited[0]), visited[1]):
                         resting[visited[0]] = None
             case EventKind.RESTED:
-                if (host := Host(names[value])) in resting:
+                host = Host(names[value])
+                if second and distributor.continue_rest(host):
+                    resting[host] = None
+                elif host in resting:
                     del resting[host]
                     distributor.rest_ended(host)
             case EventKind.TICK:

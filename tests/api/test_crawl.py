@@ -125,6 +125,16 @@ def test_pages_crawled_without_a_loop_are_delivered_to_the_first_loop(meadow: Ru
     assert len(rest) == len(meadow.pages()) - 30
 
 
+def test_a_crawl_without_a_page_is_reported_and_can_be_retried(
+    meadow: RunningMeadow, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert list(crawl_of(meadow, tmp_path / "c", allow_private=False)) == []
+    assert any("private" in message for message in caplog.messages)
+    assert list(crawl_of(meadow, tmp_path / "c")) == []
+    again = [page.url for page in crawl_of(meadow, tmp_path / "c", retry_failed=True)]
+    assert sorted(again) == sorted(meadow.pages())
+
+
 def test_a_finished_crawl_waits_until_its_pages_are_delivered(meadow: RunningMeadow, tmp_path: Path) -> None:
     crawl, given = crawl_of(meadow, tmp_path / "c"), []
     for page in crawl:

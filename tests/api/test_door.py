@@ -72,7 +72,7 @@ def test_a_printed_summary_says_what_failed_and_what_ended_it(ended: dict[str, o
 
 def test_every_short_option_of_the_command_is_a_keyword() -> None:
     keywords = set(inspect.signature(fieldmouse.Crawl).parameters)
-    assert keywords == {"directory", "seeds", "settings", *KEYWORD_SETTINGS}
+    assert keywords == {"directory", "seeds", "settings", "retry_failed", *KEYWORD_SETTINGS}
     from fieldmouse.cli.crawl.crawl import command
 
     options = {option.name for option in command.params}

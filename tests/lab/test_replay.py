@@ -280,7 +280,7 @@ def test_a_torn_tail_is_cut_and_the_next_run_follows_it(life: Life, tmp_path: Pa
 
 
 def test_at_its_limit_the_record_ends_and_what_it_holds_is_still_true(tmp_path: Path) -> None:
-    limit = 3000
+    limit = 2600
     life = Life(tmp_path, "index", limit=limit)
     for deed in FULL_LIFE:
         life.live([deed])

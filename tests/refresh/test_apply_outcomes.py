@@ -75,7 +75,7 @@ class Plain:
         look = row.is_gone or (
             elsewhere is False and row.kind in (OutcomeKind.PAGE, OutcomeKind.MOVED, OutcomeKind.UNCHANGED)
         )
-        known["polls"] += bool(row.polled)
+        known["polls"] += bool(row.polled) and row.kind is not OutcomeKind.REFUSED
         known["tried"] = row.at
         if row.withdrawn_change_count:
             known["belief"], known["dated"] = change_rate.empty_beliefs(1), change_rate.empty_beliefs(1)

@@ -5,12 +5,19 @@ from __future__ import annotations
 import itertools
 import math
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
 
 from fieldmouse.config.sections import RefreshRunMode
 from fieldmouse.doctor.check.examine import check_crawl
+from fieldmouse.errors import UsageError
 from fieldmouse.formatting import format_time
 from fieldmouse.policy.retry import GIVEN_UP_REST
 from fieldmouse.reader.crawl_reader import CrawlReader
+from fieldmouse.reader.status import CrawlState
 from fieldmouse.storage.checkpoint import read_checkpoint, sealed_outcome_bytes
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.storage.outcome_log_reader import newest_page_rows
@@ -24,6 +31,7 @@ from .virtual_time import bottled_crawl
 from .virtual_time import outcomes as rows_of
 
 ONCE = RefreshRunMode(once=True, hold_waiting=True, refresh_only=True)
+WITHIN_BUDGET = RefreshRunMode(once=False, hold_waiting=True, refresh_only=True)
 DAY = 86_400.0
 
 
@@ -355,3 +363,54 @@ def host_status(path: Path) -> str:
     found = CrawlReader(path).explain(f"{HOST}/1").host
     assert found is not None
     return found.verdict
+
+
+class FirstPageOnly:
+    """Polling policy of a user: the whole budget goes to one page."""
+
+    width = 0
+
+    def initial_state(self, pages: int) -> npt.NDArray[np.float32]:
+        return np.empty((pages, 0), np.float32)
+
+    def observe(self, state: Any, belief: Any, gap: Any, changed: Any) -> Any:
+        return state
+
+    def plan(self, state: Any, belief: Any, budget: float, **limits: Any) -> Any:
+        return np.where(np.arange(len(belief)) == 0, budget, 0.0)
+
+
+class Raising(FirstPageOnly):
+    def plan(self, state: Any, belief: Any, budget: float, **limits: Any) -> Any:
+        raise ZeroDivisionError("no pages")
+
+
+def test_a_mistake_in_a_polling_policy_stops_the_refresh_in_order(tmp_path: Path) -> None:
+    path, now = tmp_path / "c", site()
+    crawl(path, now)
+    with pytest.raises(UsageError, match="ZeroDivisionError"):
+        crawl(path, now, 1.0, WITHIN_BUDGET, refresh__policy=f"{__name__}:Raising", refresh__budget="100/h")
+    assert CrawlReader(path).status().standing is not CrawlState.KILLED
+    check_health(path)
+
+
+def test_freshness_shows_the_plan_of_a_policy_of_the_user_if_it_is_named(tmp_path: Path) -> None:
+    path, now = tmp_path / "c", site()
+    crawl(path, now)
+    crawl(path, now, 1.0, ONCE, refresh__budget="100/h")
+    reader, name = CrawlReader(path), f"{__name__}:FirstPageOnly"
+    planned = [page.every for page in reader.freshness(policy=name).top_pages]
+    assert planned.count(None) == len(planned) - 1
+    assert reader.freshness(policy=name).policy == name
+    assert None not in [page.every for page in reader.freshness().top_pages]
+
+
+def test_polls_that_we_refuse_are_not_counted(tmp_path: Path) -> None:
+    path, now = tmp_path / "c", site()
+    crawl(path, now)
+    refused = crawl(path, now, 1.0, ONCE, network__allow_private=False)
+    assert refused.refreshed is not None
+    assert refused.refreshed.refused == 12
+    report = CrawlReader(path).freshness()
+    assert (report.polls, report.expected) == (0, None)
+    assert not any(line.startswith("polled") for line in CrawlReader(path).explain(f"{HOST}/1").says)

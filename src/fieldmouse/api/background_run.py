@@ -13,6 +13,7 @@ up.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import threading
 from collections.abc import Callable, Coroutine
@@ -22,15 +23,17 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from fieldmouse.api.crawl_preparation import CrawlPlan, run_plan
+from fieldmouse.api.crawl_preparation import CrawlPlan, explain_failed_run, run_plan
 from fieldmouse.errors import FieldmouseError
 from fieldmouse.storage.checkpoint import Checkpoint, SealedPart
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.types.stats import Summary
 
 if TYPE_CHECKING:
+    from fieldmouse.crawler.retry_failed import RetryFailed
     from fieldmouse.crawler.run import CrawlRun
 
+log = logging.getLogger(__name__)
 
 #: Bytes of outcomes, about two hundred rows, that a loop may be behind the second-newest checkpoint.
 MAX_LAG = 64 << 10
@@ -230,6 +233,13 @@ class BackgroundRun:
             if self._stop_requested:
                 life.interrupt()
 
+    def _retry_failed(self) -> RetryFailed | None:
+        from fieldmouse.crawler.retry_failed import RetryFailed  # imports most of the package
+
+        if not self._plan.retry_failed or self._plan.new:
+            return None
+        return RetryFailed(lambda counts: None, private=self._plan.settings.network.allow_private)
+
     def _run_crawl(self) -> None:
         try:
             delivery = partial(DeliveryCheckpointPart, stream=self._stream)
@@ -237,9 +247,12 @@ class BackgroundRun:
                 self._plan,
                 runner=_in_new_loop,
                 on_open=self._forward_stop_requests,
+                retry_failed=self._retry_failed(),
                 audience=self._stream,
                 parts=[delivery],
             )
+            if self._summary.exit == 1:
+                log.warning("%s (%s)", *explain_failed_run(self._summary, self._plan.directory))
         except BaseException as mistake:  # raised again in the consumer's thread
             self.exception = mistake
         finally:

@@ -32,7 +32,7 @@ from fieldmouse.import_string import import_name_of
 from fieldmouse.policy.distribution.registry import find_policy_class
 from fieldmouse.storage.checkpoint import read_checkpoint, sealed_counters
 from fieldmouse.storage.directory import AGENT_FILE, OWNER_ONLY, CrawlDir, settings_readable_by_others, write_settings
-from fieldmouse.types.reason import StoppedBy
+from fieldmouse.types.reason import OutcomeReason, StoppedBy
 from fieldmouse.types.stats import LiveStats, Summary
 from fieldmouse.url import Url
 
@@ -181,6 +181,7 @@ class CrawlPlan:
     coordinators: tuple[str, ...] = ()  # URLs of the coordinator; empty without a cluster
     crawl: str = ""  # name of the crawl on the coordinator
     key_seed: int | None = None  # secret shared by its agents
+    retry_failed: bool = False  # visit again what failed; for runs from Python
 
     def open_and_lock(self) -> CrawlDir:
         """The crawl directory, created if it is new, and locked; the caller unlocks it."""
@@ -234,7 +235,8 @@ def plan_new(
 ) -> CrawlPlan:
     """Plan a new crawl; settings start from those of `config`. Raises `CrawlExists` if there is a crawl."""
     if (directory / "crawl.json").exists():
-        raise CrawlExists(directory)
+        last = read_checkpoint(CrawlDir.open(directory))
+        raise CrawlExists(directory, has_pages=last is not None and sealed_counters(last).first_fetched_pages > 0)
     ready = directory / "fieldmouse.toml"
     if config is None and ready.is_file():
         config = ready
@@ -357,3 +359,17 @@ def _join_request_of(plan: CrawlPlan) -> CrawlToJoin | None:
     from fieldmouse.crawler.cluster_agent import CrawlToJoin
 
     return CrawlToJoin(open_coordinator(plan.coordinators, plan.crawl), plan.crawl)
+
+
+def explain_failed_run(summary: Summary, directory: Path) -> tuple[str, str]:
+    """Message and hint for a run that stored no page, or in which every poll failed: exit code 1."""
+    from fieldmouse.reader.crawl_reader import CrawlReader  # a crawl needs it only here
+
+    if summary.pages and summary.refreshed is not None:
+        reason = max(summary.refreshed.reasons, key=summary.refreshed.reasons.__getitem__)
+        if reason == OutcomeReason.PRIVATE_ADDRESS:
+            file = shell_quoted(directory / "fieldmouse.toml")
+            return f"no poll succeeded: {reason}", f"set `network.allow_private` to true in {file} to visit such hosts"
+        return f"no poll succeeded: {reason}", "run the same command again once the site is reachable"
+    # With pages of earlier runs, exit code 1 means that this one met only private addresses.
+    return CrawlReader(directory).explain_no_pages(OutcomeReason.PRIVATE_ADDRESS if summary.pages else "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, overload
@@ -66,6 +67,7 @@ class Crawl:
         admit: UserCode | None = None,
         readers: Mapping[str, UserCode] | None = None,
         sign: UserCode | None = None,
+        retry_failed: bool = False,
         settings: Mapping[str, object] | None = None,
     ):
         """A new crawl in `directory`, or the existing one.
@@ -90,6 +92,7 @@ class Crawl:
         admit: a function that decides whether a link is followed.
         readers: functions that read documents of other MIME types, by type.
         sign: a function that returns headers for a request, for logins and tokens of your own sites.
+        retry_failed: visit URLs of failed hosts again; with allow_private also those of private addresses.
         settings: any other setting, named as in `fieldmouse.toml`: {"limits.body": "4MiB"}.
 
         User code is given as "package.module:name", or as the object itself if it can be imported by name:
@@ -104,6 +107,7 @@ class Crawl:
         self._words |= {"allow_private": allow_private, "resolve": _reusable(resolve), "readers": readers}
         self._words |= {"extract": extract, "admit": admit}
         self._changes = {} if settings is None else settings
+        self._retry_failed = retry_failed
         self._seeds = _reusable(seeds)
         plan(given, self._words, self._changes, self._seeds)
         # The program may call `os.chdir` while it crawls; the crawl stays in its directory.
@@ -151,7 +155,8 @@ class Crawl:
                 f"another loop iterates the pages of `{self._path}`",
                 "leave that loop or `close` the crawl first; `fieldmouse.open` reads beside it",
             )
-        return plan(self._path, self._words, self._changes, self._seeds)
+        made = plan(self._path, self._words, self._changes, self._seeds)
+        return replace(made, retry_failed=self._retry_failed)
 
     def run(self) -> Summary:
         """Crawl to the end or a limit without iterating the pages; they stay undelivered."""

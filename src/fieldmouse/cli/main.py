@@ -188,7 +188,10 @@ def run_command(words: list[str]) -> int:
             shown = {name for param in context.command.get_params(context) for name in param.opts}
             near = [name for name in wrong.possibilities if name in shown]
             wrong = click.NoSuchOption(wrong.option_name, possibilities=near, ctx=context)
-        console.error(wrong.format_message().rstrip("."), f"see `{where} --help`", as_json=as_json)
+        message, hint = wrong.format_message().rstrip("."), f"see `{where} --help`"
+        if "extra argument" in message and "://" in message:
+            hint = f"give a URL with `--seed URL`; {hint}"
+        console.error(message, hint, as_json=as_json)
         return wrong.exit_code
     except StoppedImmediately as trouble:
         if as_json:

@@ -160,6 +160,8 @@ def print_summary(
             f" {format_count(summary.whole.seen, 'URL')} seen, {count(summary.whole.waiting)} waiting"
         )
     console.message(_ending_text(summary, settings))
+    if order is not None and not order.once and summary.refreshed is not None and not summary.refreshed.polls:
+        console.hint("no page was due; `fieldmouse explain DIRECTORY URL` says when one is polled next")
     if summary.exit in (3, 130) and summary.whole is not None:
         again = resume_command(Path(directory))
         limit = {StoppedBy.PAGE_LIMIT: "--pages N", StoppedBy.TIME_LIMIT: "--time T"}.get(summary.stopped_by)

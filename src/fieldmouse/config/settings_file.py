@@ -112,9 +112,8 @@ def replace_values(table: S, section: str, values: Mapping[str, object], *, word
             is_what = f"is {_value_for_message(given)}" if kind.without_secrets is None else "cannot be read"
             hint = f"it must be {kind.accepts}"
             if kind.accepts.startswith("a duration") and re.fullmatch(r"\d+(\.\d+)?", str(given)):
-                hint += (
-                    f'; the unit is missing: write "{given}s"' if where else f"; the unit is missing: write {given}s"
-                )
+                quote = '"' if where else ""
+                hint += f"; the unit is missing: write {quote}{given}s{quote} or {quote}{given}ms{quote}"
             raise SettingsError(f"`{name}` {is_what}{place}", hint) from None
         except UsageError as refused:
             raise SettingsError(f"`{name}`{place}: {refused}", refused.hint) from None

@@ -318,7 +318,7 @@ INTERVAL_OR_SAME = ValueKind(
     _none_as("same", _write_seconds),
 )
 INTERVAL_OR_NONE = ValueKind(
-    'a rate such as "500/h", a duration such as "10s", or "none"',
+    'a rate such as "500/h", a duration such as "10s" (one poll in that time), or "none"',
     _or_none("none", _above_zero(_interval)),
     _none_as("none", _write_seconds),
 )

@@ -19,7 +19,7 @@ from fieldmouse.crawler.indexing_stage import IndexingStage
 from fieldmouse.crawler.retry_failed import RetryFailed
 from fieldmouse.crawler.stats import AgentLoadMeter, StatsAtStart, live_stats, make_summary, refresh_summary
 from fieldmouse.crawler.stop_conditions import CrawlLimits
-from fieldmouse.errors import DrainTimeout
+from fieldmouse.errors import DrainTimeout, UsageError
 from fieldmouse.fetch.worker import FetchPool
 from fieldmouse.formatting import format_count
 from fieldmouse.frontier.frontier import Frontier
@@ -134,6 +134,7 @@ class Crawler:
         self._before, self._seconds_before = StatsAtStart.capture(tally, self._frontier), tally.seconds
         self._started = clock.now()
         self._crawled = False  # nothing is left to fetch
+        self._policy_error: UsageError | None = None  # of the user's polling policy
 
     # -- durability
 
@@ -209,6 +210,8 @@ class Crawler:
         if self._audience is not None:
             await wait_for_consumer(self._audience, self.checkpoint, self._clock, every=self._limits.checkpoint_every)
         await self.checkpoint(clean=True)
+        if self._policy_error is not None:
+            raise self._policy_error
         await self._indexer.merge_indexes_and_cdxj_logs()
         self._publish_reading()
         return self._make_summary()
@@ -264,7 +267,11 @@ class Crawler:
             if self._governor is not None:
                 self._governor.decide_if_due()
             if self._refreshing is not None and not limit:
-                self._refreshing.send_due_polls(now)
+                try:
+                    self._refreshing.send_due_polls(now)
+                except UsageError as error:
+                    self._policy_error = error
+                    self._stopping.request_stop(StoppedBy.SIGNAL)
             self._pause_if_consumer_is_behind()
             if now - read_at >= 1.0:
                 read_at = now

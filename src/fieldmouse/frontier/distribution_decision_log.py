@@ -52,7 +52,7 @@ class EventKind(IntEnum):
     STORED = 12  # the URL drawn went to its host's queue
     RECALLED = 13  # host, urls
     SENT_OFF = 14  # host, urls
-    RESTED = 15  # host, 0
+    RESTED = 15  # host, 0; 1 if its rest continues after a restart
 
 
 _TWO_WORDS = "SEATED HELD KNOWN LOCATED LEFT RECALLED SENT_OFF RESTED"
@@ -126,6 +126,9 @@ class DecisionObserver:
 
     def host_taken_offline(self, host: Host, urls: int) -> None:
         """The host's address was crowded: its online URLs wait offline again."""
+
+    def rest_continued(self, host: Host) -> None:
+        """A host with a backlog rests since before the restart, and gets no place until its rest ends."""
 
     def rest_ended(self, host: Host) -> None:
         """A host that left its place while it rested may have one again."""
@@ -244,6 +247,9 @@ class DecisionLog(DecisionObserver):
 
     def host_taken_offline(self, host: Host, urls: int) -> None:
         self._record_host_event(EventKind.SENT_OFF, host, urls)
+
+    def rest_continued(self, host: Host) -> None:
+        self._record_host_event(EventKind.RESTED, host, 1)
 
     def rest_ended(self, host: Host) -> None:
         self._record_host_event(EventKind.RESTED, host, 0)

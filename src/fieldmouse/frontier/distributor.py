@@ -96,13 +96,22 @@ class Distributor:
         self._scarce = False  # hosts that rest leave their places
         self._width = self._resting = 0  # places; hosts that left theirs to rest
 
-    def restore_after_restart(self, tickets: dict[Host, list[int]]) -> None:
-        """Show the policy the state after a restart, and put `tickets` back on the workbench."""
+    def restore_after_restart(
+        self, tickets: dict[Host, list[int]], is_resting: Callable[[Host], bool] = lambda host: False
+    ) -> list[Host]:
+        """Show the policy the state after a restart, and put `tickets` back on the workbench.
+
+        Returns the hosts with a backlog that rest: they get no place until `rest_ended`.
+        """
         for host, numbers in tickets.items():
             self.put_online_without_policy(host, numbers)
+        resting = []
         if not self._holding:
             for host, count in self._queues.queued_hosts():
                 self.restore_backlog(host, count)
+                if is_resting(host) and self.continue_rest(host):
+                    resting.append(host)
+        return resting
 
     def restore_backlog(self, host: Host, urls: int) -> None:
         """Show the policy a queue that existed before it."""
@@ -157,7 +166,8 @@ class Distributor:
 
     def _bring_back_from_queue(self, number: int) -> int:
         host = self._hosts.host_at(number)
-        links = self._queues.take_links(host, 1 if self._scarce else self._batch)
+        one = self._scarce and not self._hosts.get(host).verdict
+        links = self._queues.take_links(host, 1 if one else self._batch)
         assert links, f"the policy recalled {host}, which has no backlog"
         self._decision_log.urls_read_from_queue(host, len(links))
         self._policy.read_from_queue(number, len(links))
@@ -192,7 +202,9 @@ class Distributor:
         self._decision_log.visit_ended(host, urls)
         number = self._hosts.get_or_add_number(host)
         stays = not address or self._policy.address_found(number, _address_key(address))
-        self._scarce &= len(self._workbench) + self._resting >= self._width
+        # The host that comes back had a place, even if it left the workbench with its last URL.
+        places = len(self._workbench) + (host not in self._workbench)
+        self._scarce &= places + self._resting >= self._width
         rests = self._scarce and may_rest and address != "" and not self._holding
         if rests and self._rests is not None:
             self._resting += 1
@@ -202,6 +214,14 @@ class Distributor:
         if (rests or not stays) and host in self._workbench and not self._holding:
             self._take_offline(host, number)
         return rests
+
+    def continue_rest(self, host: Host) -> bool:
+        """Continue a rest that began before a restart; False if hosts rest in their places under this policy."""
+        if self._rests is not None:
+            self._decision_log.rest_continued(host)
+            self._resting += 1
+            self._rests.rest_started(self._hosts.get_or_add_number(host))
+        return self._rests is not None
 
     def rest_ended(self, host: Host) -> None:
         """Let a host that left its place while it rested have one again."""

@@ -102,6 +102,7 @@ class Frontier(CrawlFrontier):
         polls.update([number for number, link in self._restored if link.door is FrontierEntry.POLLED])
         self._resting = DelayedRetries()
         self._resting_hosts = DelayedRetries()  # that left their places until then
+        self._resumed_delay = resumed_delay
         self._held: dict[Host, list[int]] = {}  # online at the time of opening, and left alone
         self._set_aside: dict[Host, list[int]] = {}  # off the workbench while only polls are wanted
         self._out = 0  # URLs held by fetch workers
@@ -155,12 +156,19 @@ class Frontier(CrawlFrontier):
             host = host_of(link.url)
             if self._hold_before and self._is_url_held(link):
                 self._held.setdefault(host, []).append(number)
-            elif link.not_before > now:
-                self._resting.add_ticket(link.not_before, number, host)
+            elif (until := max(link.not_before, self._end_of_long_rest(host, now))) > now:
+                self._resting.add_ticket(until, number, host)
             else:
                 online.setdefault(host, []).append(number)
         self._restored.clear()
-        self._distributor.restore_after_restart(online)
+        for host in self._distributor.restore_after_restart(online, lambda host: self._end_of_long_rest(host, now) > 0):
+            self._resting_hosts.add_ticket(self._end_of_long_rest(host, now), 0, host)
+
+    def _end_of_long_rest(self, host: Host, now: float) -> float:
+        """End of a rest that is longer than the ordinary delay after a restart; 0.0 without one."""
+        state = self._hosts.get(host)
+        is_long = not state.verdict and state.ready_at > now + self._resumed_delay(state)
+        return state.ready_at if is_long else 0.0
 
     def _add_url_ticket(self, link: Request) -> int:
         (number,) = self._parts.front.add_url_tickets((_encode(link),))
@@ -210,7 +218,11 @@ class Frontier(CrawlFrontier):
     def take_visit(self, now: float, *, only_polls: bool = False) -> HostVisit | None:
         self._decision_log.time_passed(now)
         for host, number in self._resting.pop_rested(now):
-            self._distributor.put_online_without_policy(host, (number,))
+            state = self._hosts.get(host)
+            if state.ready_at > now and not state.verdict and host not in self._workbench:
+                self._resting.add_ticket(state.ready_at, number, host)  # places are for hosts that are ready
+            else:
+                self._distributor.put_online_without_policy(host, (number,))
         for host, _ in self._resting_hosts.pop_rested(now):
             self._distributor.rest_ended(host)
         if only_polls or self._only_polls:
@@ -274,7 +286,9 @@ class Frontier(CrawlFrontier):
     def ready_at(self) -> float | None:
         if not self._only_polls and (self._sieve.pending_offers or self._distributor.unfinished):
             return 0.0
-        times = self._workbench.ready_at(), self._resting.ready_at(), self._resting_hosts.ready_at()
+        # A host without URLs rests, too, but nothing waits for the end of that.
+        places = self._resting_hosts.ready_at() if self._backlog_size() else None
+        times = self._workbench.ready_at(), self._resting.ready_at(), places
         return min((time for time in times if time is not None), default=None)
 
     def end_visit(self, visit: HostVisit, state: HostState, unused: Sequence[NumberedRequest] = ()) -> None:
@@ -356,7 +370,10 @@ class Frontier(CrawlFrontier):
 
     def hosts_in_backoff(self, now: float) -> list[RestingHost]:
         rests = []
-        for host in self._workbench.hosts_with_urls():
+        for host in (
+            *self._workbench.hosts_with_urls(),
+            *(self._resting_hosts.hosts() if self._backlog_size() else ()),
+        ):
             state = self._hosts.get(host)
             if state.failures and not state.verdict and state.ready_at > now:
                 rests.append(RestingHost(host, state.ready_at, state.failures))

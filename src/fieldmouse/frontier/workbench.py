@@ -259,6 +259,9 @@ class DelayedRetries:
             _, number, host = heappop(self._heap)
             yield host, number
 
+    def hosts(self) -> list[Host]:
+        return [host for _, _, host in self._heap]
+
     def remove_host(self, host: Host) -> list[int]:
         """Remove and return the tickets of a host that leaves."""
         left = [number for _, number, name in self._heap if name == host]

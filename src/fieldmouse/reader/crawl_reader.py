@@ -200,15 +200,19 @@ class BaseCrawlReader:
 
     # -- state and history
 
-    def freshness(self, budgets: Sequence[float] = (), window: float | None = None) -> FreshnessReport:
+    def freshness(
+        self, budgets: Sequence[float] = (), window: float | None = None, policy: str | None = None
+    ) -> FreshnessReport:
         """How fresh the copies are, what their polls found, and what other budgets would achieve.
 
         `budgets` in polls an hour, of all crawls together; by default from a quarter to four times the present
-        one. `window`: seconds to look back, at most; by default a week.
+        one. `window`: seconds to look back, at most; by default a week. `policy` is the polling policy whose plan is
+        shown, by default that of the last refresh; your own is loaded only if you name it here.
         """
         from fieldmouse.reader.freshness import WINDOW, read_freshness
 
-        return read_freshness(self._open_directories(), time.time(), budgets=budgets, window=window or WINDOW)
+        homes, now = self._open_directories(), time.time()
+        return read_freshness(homes, now, budgets=budgets, window=window or WINDOW, policy=policy)
 
     def packing_plan(self, capacity: float, *, anew: bool = False) -> PackingPlan:
         """The number of nodes with `capacity` polls an hour that the sites need, and the node of each site.

@@ -80,7 +80,7 @@ def is_poll_without_news(row: OutcomeRow) -> bool:
 
 def describe_poll_history(rows: Sequence[OutcomeRow]) -> Iterator[str]:
     """How often the page was polled, and how many changes were found."""
-    polls = [row for row in rows if row.polled]
+    polls = [row for row in rows if row.polled and row.kind is not OutcomeKind.REFUSED]
     if not polls:
         return
     withdrawn = sum(row.withdrawn_change_count for row in polls)

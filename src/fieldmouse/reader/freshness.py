@@ -20,7 +20,7 @@ from fieldmouse.policy import change_rate
 from fieldmouse.policy.change_rate import STILL_TIME, UNDATED, UNDATED_TIME, page_blocks
 from fieldmouse.reader.polling_and_packing_plans import OpenPageTable, PollingPlan, open_page_tables
 from fieldmouse.refresh.apply_outcomes import BatchBuilder, RowEffect
-from fieldmouse.refresh.page_table import PageTable, checkpointed_policy
+from fieldmouse.refresh.page_table import PageTable
 from fieldmouse.storage.checkpoint import sealed_outcome_bytes
 from fieldmouse.storage.directory import CrawlDir
 from fieldmouse.storage.log import read_records
@@ -264,26 +264,33 @@ class FreshnessReport(msgspec.Struct, frozen=True):
 
 
 def read_freshness(
-    homes: Sequence[CrawlDir], now: float, *, budgets: Sequence[float] = (), window: float = WINDOW, top: int = 5
+    homes: Sequence[CrawlDir],
+    now: float,
+    *,
+    budgets: Sequence[float] = (),
+    window: float = WINDOW,
+    top: int = 5,
+    policy: str | None = None,
 ) -> FreshnessReport:
     """Freshness of one crawl or several; the pages of all of them count as those of one.
 
-    `budgets` in polls an hour; by default from a quarter to four times the present one.
+    `budgets` in polls an hour; by default from a quarter to four times the present one. `policy` is the polling
+    policy that plans; None: that of the last refresh.
     """
     with open_page_tables(homes) as opened:
-        return _make_report(opened, now, budgets, window, top) if opened else FreshnessReport(now, 0, 0, 0)
+        if not opened:
+            return FreshnessReport(now, 0, 0, 0)
+        return _make_report(PollingPlan(opened, policy), opened, now, budgets, window, top)
 
 
 def _make_report(
-    opened: list[OpenPageTable], now: float, budgets: Sequence[float], window: float, top: int
+    planner: PollingPlan, opened: list[OpenPageTable], now: float, budgets: Sequence[float], window: float, top: int
 ) -> FreshnessReport:
-    planner = PollingPlan(opened)
     belief, pages = planner.belief, len(planner.belief)
     polls, changes = (sum(int(table.column(name).sum()) for table in planner.tables) for name in ("polls", "changes"))
     hourly = planner.budget * 3600 if planner.budget else None
     useful = changes / polls if polls else None
-    policy = checkpointed_policy(opened[0].last)
-    report = FreshnessReport(now, pages, polls, changes, None, None, useful, hourly, policy=policy)
+    report = FreshnessReport(now, pages, polls, changes, None, None, useful, hourly, policy=planner.policy_name)
     if polls < _FEWEST or not pages:
         return report
     law = change_rate.fit_population(belief)

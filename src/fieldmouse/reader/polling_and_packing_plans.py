@@ -80,14 +80,20 @@ class PollingPlan:
     Settings are those of the first crawl.
     """
 
-    def __init__(self, crawls: Sequence[OpenPageTable]):
+    def __init__(self, crawls: Sequence[OpenPageTable], policy: str | None = None):
+        """`policy` plans instead of that of the last refresh."""
         first, tables = crawls[0], [crawl.table for crawl in crawls]
         self.tables, self.rows = tables, [_planned_pages(table) for table in tables]
         self._starts = np.cumsum([0, *map(len, self.rows)])
-        name = checkpointed_policy(first.last)
-        self._policy = reader_policy(first.last)
-        if not registry.is_builtin(name):
-            log.warning("the polling policy `%s` is not loaded here: poll rates are those of `learned`", name)
+        name = self.policy_name = policy or checkpointed_policy(first.last)
+        self._policy = registry.create_policy(policy) if policy else reader_policy(first.last)
+        if not policy and not registry.is_builtin(name):
+            log.warning(
+                "the polling policy `%s` is not loaded here: poll rates are those of `learned`;"
+                " `fieldmouse freshness --policy %s` shows its own",
+                name,
+                name,
+            )
         self.belief = np.concatenate(
             [table.change_rate_beliefs(rows) for table, rows in zip(tables, self.rows, strict=True)]
         )

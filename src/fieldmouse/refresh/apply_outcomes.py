@@ -298,7 +298,9 @@ class InMemoryPageTable:
         pages.write_cells("standing", rows[stands], batch.offsets[places][stands])
         pages.write_cells("looked", rows[look], now[look])
         pages.write_cells("changed", rows[changed], now[changed])
-        pages.write_cells("polls", rows[polled], pages.read_cells("polls", rows[polled]) + np.uint32(1))
+        # A poll that we refused ourselves never reached the server.
+        made = polled & (told & PageFlag.REFUSED == 0)
+        pages.write_cells("polls", rows[made], pages.read_cells("polls", rows[made]) + np.uint32(1))
 
     def _find_changed_pages(
         self,

@@ -19,13 +19,11 @@ from fieldmouse.api import crawl_preparation
 from fieldmouse.api.crawl_preparation import CrawlPlan
 from fieldmouse.cli import console, options, progress_and_summary
 from fieldmouse.cli.signals import StopSignals
-from fieldmouse.errors import UsageError, shell_quoted
-from fieldmouse.types.reason import OutcomeReason
+from fieldmouse.errors import UsageError
 
 if TYPE_CHECKING:
     from fieldmouse.crawler.retry_failed import RetryCounts
     from fieldmouse.crawler.run import CrawlRun
-    from fieldmouse.types.stats import Summary
 
 
 @click.command(
@@ -114,7 +112,7 @@ def run_plan(
                 )
             finally:
                 signals.detach_loop()
-        why, hint = _explain_failed_run(summary, plan.directory) if summary.exit == 1 else ("", "")
+        why, hint = crawl_preparation.explain_failed_run(summary, plan.directory) if summary.exit == 1 else ("", "")
         if as_json:
             console.print_json(msgspec.to_builtins(summary) | ({"error": why, "hint": hint} if why else {}))
         else:
@@ -122,20 +120,6 @@ def run_plan(
             if why:
                 console.error(why, hint)
     return summary.exit
-
-
-def _explain_failed_run(summary: Summary, directory: Path) -> tuple[str, str]:
-    """Message and hint for exit code 1."""
-    from fieldmouse.reader.crawl_reader import CrawlReader  # a crawl needs it only here
-
-    if summary.pages and summary.refreshed is not None:
-        reason = max(summary.refreshed.reasons, key=summary.refreshed.reasons.__getitem__)
-        if reason == OutcomeReason.PRIVATE_ADDRESS:
-            file = shell_quoted(directory / "fieldmouse.toml")
-            return f"no poll succeeded: {reason}", f"set `network.allow_private` to true in {file} to visit such hosts"
-        return f"no poll succeeded: {reason}", "run the same command again once the site is reachable"
-    # With pages of earlier runs, exit code 1 means that this one met only private addresses.
-    return CrawlReader(directory).explain_no_pages(OutcomeReason.PRIVATE_ADDRESS if summary.pages else "")
 
 
 def _tune_garbage_collector() -> None:

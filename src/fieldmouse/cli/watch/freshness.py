@@ -24,14 +24,18 @@ Examples:
   fieldmouse freshness atlas
   fieldmouse freshness atlas --budget 100/h --budget 1000/h
   fieldmouse freshness atlas --window 1d --json
+  fieldmouse freshness atlas --policy my_policies:Weekly
   fieldmouse freshness east --with west"""
 )
 @click.argument("directory", type=click.Path(path_type=Path))
 @click.option("--budget", "budgets", metavar="RATE", multiple=True, help="Estimate this budget (500/h); repeatable.")
 @click.option("--window", metavar="T", default="7d", show_default=True, help="Measure at most this far back.")
+@click.option("--policy", metavar="NAME", help="Plan with this polling policy; by default that of the last refresh.")
 @options.with_option
 @options.json_option
-def command(directory: Path, budgets: tuple[str, ...], window: str, others: tuple[Path, ...], as_json: bool) -> None:
+def command(
+    directory: Path, budgets: tuple[str, ...], window: str, policy: str | None, others: tuple[Path, ...], as_json: bool
+) -> None:
     """Show how fresh the copies in DIRECTORY are, and how useful the polls are.
 
     "Expected" is the share of copies that are current now, estimated from the
@@ -42,7 +46,7 @@ def command(directory: Path, budgets: tuple[str, ...], window: str, others: tupl
     read = partial(options.parse_quantity, allow_zero=False)
     rates = [3600 / read(values.interval, text, "--budget", "rate", "--budget 500/h") for text in budgets]
     seconds = read(values.seconds, window, "--window", "duration", "--window 7d")
-    report = options.open_reader(directory, others).freshness(budgets=rates, window=seconds)
+    report = options.open_reader(directory, others).freshness(budgets=rates, window=seconds, policy=policy)
     if as_json:
         console.print_json(report)
         return
@@ -70,7 +74,7 @@ def _sentences(report: FreshnessReport) -> list[str]:
     pace = f"budget: {_rate(report.budget)}" if report.budget else "budget: no rate limit"
     if report.polls_an_hour and (not report.budget or report.polls_an_hour < 0.9 * report.budget):
         pace += f", {_rate(report.polls_an_hour)} used"
-    return [*sentences, f"{pace}, policy `{report.policy}`"]
+    return [*sentences, f"{pace}, poll rates of the policy `{report.policy}`"]
 
 
 def _rate(an_hour: float) -> str:

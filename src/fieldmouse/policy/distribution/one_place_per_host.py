@@ -139,6 +139,7 @@ class OnePlacePerHostPolicy(HostCounts[H]):
 
     def rest_started(self, host: H) -> None:
         self._resting.add(host)
+        self.absent.discard(host)
 
     def rest_ended(self, host: H) -> None:
         self._resting.discard(host)
