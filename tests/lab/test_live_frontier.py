@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import dataclasses
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from fieldmouse.policy.distribution.registry import POLICIES as KNOWN
 from fieldmouse.testing.meadow.fetcher import MeadowFetcher
 from fieldmouse_lab.papers.bubing import live
 from fieldmouse_lab.papers.bubing.live import POLICIES
+from fieldmouse_lab.replay import replay
 from fieldmouse_lab.trial import PolicyTrial, TrialResult, run_trial
 
 SMALL = PolicyTrial(hosts=80, pages=3000, gamma=1.8, front=16, time=300.0)
@@ -21,7 +23,7 @@ def tried() -> dict[tuple[PolicyTrial, str], TrialResult]:
     """One small trial of each policy, with few places and with the default front."""
     return {
         (trial, policy): live.crawl((trial, policy))
-        for trial in (SMALL, replace(SMALL, front=None))
+        for trial in (SMALL, dataclasses.replace(SMALL, front=None))
         for policy in POLICIES
     }
 
@@ -43,7 +45,7 @@ def test_index_beats_every_other_policy_and_is_near_the_ideal(found: dict[str, f
 
 @pytest.mark.parametrize("listed", [True, False])
 def test_a_few_places_are_enough_because_resting_hosts_leave_them(listed: bool, tmp_path: Path) -> None:
-    trial = replace(SMALL, front=3, listed=listed)
+    trial = dataclasses.replace(SMALL, front=3, listed=listed)
     shares = {
         policy: run_trial(trial, policy, tmp_path / policy).summary.pages / trial.ideal()
         for policy in ("index", "mice-and-elephants")
@@ -123,3 +125,20 @@ def test_the_first_seed_and_the_places_can_be_chosen() -> None:
     result = live.run(tiny, "tiny", lambda share, doing: told.append(share), 5, places=(2,), seeds=2)
     assert [(row.fields["places"], row.fields["seed"]) for row in result.rows] == [(2, 5)] * 4 + [(2, 6)] * 4
     assert told == [number / 8 for number in range(8)]
+
+
+THESIS = sorted(point.name for point in entry_points(group="fieldmouse.distribution_policies"))
+
+
+def test_every_algorithm_of_the_thesis_has_a_name_for_crawls() -> None:
+    assert {f"alg{number}" for number in range(1, 13)} <= set(THESIS)
+
+
+@pytest.mark.parametrize("policy", THESIS)
+def test_a_crawl_under_an_algorithm_of_the_thesis_loses_no_page_and_can_be_replayed(
+    policy: str, tmp_path: Path
+) -> None:
+    trial = PolicyTrial(hosts=8, pages=60, gamma=1.0, front=3, time=2000.0, listed=False)
+    assert run_trial(trial, policy, tmp_path / "c").summary.pages == 60
+    (played,) = replay(tmp_path / "c", [policy], {}).played
+    assert played.same

@@ -267,3 +267,20 @@ class _PolicyOfVersion1(NeutralPolicy[str]):
 def test_a_policy_with_a_former_method_name_is_told_the_new_one() -> None:
     with pytest.raises(UsageError, match="a method `located`, which is now called `address_found`"):
         find_policy_class(f"{__name__}:_PolicyOfVersion1")
+
+
+def test_the_search_for_elephants_stops_while_the_number_of_hosts_is_stable_and_begins_again() -> None:
+    policy = MiceAndElephants[int](delta=1, settle=10)
+    for host in range(10):
+        policy.came_online(host)
+    for _ in range(10):  # no host more than before: stable
+        policy.came_online(0)
+    found = set(policy.elephants)
+    assert found == {0}
+    policy.came_online(1)
+    assert policy.elephants == found
+    for host in range(2, 10):
+        policy.left_online(host)
+    for _ in range(10):  # far fewer hosts than at the stop
+        policy.came_online(1)
+    assert policy.elephants == {0, 1}

@@ -17,7 +17,7 @@ from fieldmouse.config.values import Count, Duration, Flag, Number, Positive, Po
 from fieldmouse.errors import SettingsError
 from fieldmouse.import_string import IMPORT_NAME
 from fieldmouse.policy.concurrency_thresholds import check_thresholds
-from fieldmouse.policy.distribution.registry import POLICIES
+from fieldmouse.policy.distribution.registry import POLICIES, installed_policies
 
 _PRODUCT = f"fieldmouse/{'.'.join(__version__.split('.')[:2])}"
 
@@ -147,7 +147,7 @@ class FrontierSection(Section, frozen=True):
 
     policy: Annotated[
         str,
-        values.built_in_or(POLICIES, IMPORT_NAME.pattern, "package.module:Class"),
+        values.built_in_or(POLICIES, IMPORT_NAME.pattern, "package.module:Class", installed_policies),
         "how hosts are chosen for the front (see docs/tour.md)",
     ] = "index"
     delta: Annotated[Positive, "mice-and-elephants: a host with more URLs online is an elephant"] = 5

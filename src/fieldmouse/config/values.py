@@ -283,12 +283,16 @@ def choice(*words: str) -> ValueKind:
     return ValueKind("one of " + ", ".join(f'"{word}"' for word in words), read, _text)
 
 
-def built_in_or(names: Collection[str], pattern: str, such_as: str) -> ValueKind:
-    """One of `names`, or text that matches `pattern` and says where to find another."""
+def built_in_or(
+    names: Collection[str], pattern: str, such_as: str, installed: Callable[[], Collection[str]] = tuple
+) -> ValueKind:
+    """One of `names`, or text that matches `pattern` and says where to find another, or an installed one."""
     accepts = f'{choice(*names).accepts}, or "{such_as}" for one of your own'
-    return ValueKind(
-        accepts, _checked(lambda text: _require(text in names or re.fullmatch(pattern, text), text)), _text
-    )
+
+    def check(text: str) -> None:
+        _require(text in names or re.fullmatch(pattern, text) or text in installed(), text)
+
+    return ValueKind(accepts, _checked(check), _text)
 
 
 def text_matching(pattern: str, accepts: str) -> ValueKind:

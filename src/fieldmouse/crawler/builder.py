@@ -115,11 +115,12 @@ def politeness_policy(settings: Settings) -> Politeness:
 
 def policy_options(settings: Settings, policy: str | None = None) -> dict[str, object]:
     """Options of a policy that differ from its defaults; by default of the configured policy."""
-    wishes: dict[str, dict[str, object]] = {
-        "mice-and-elephants": {"delta": settings.frontier.delta},
-        "index": {"depth": settings.fetch.urls_per_visit},
-    }
-    return wishes.get(policy or settings.frontier.policy, {})
+    name = policy or settings.frontier.policy
+    if name == "index":
+        return {"depth": settings.fetch.urls_per_visit}
+    if name == "mice-and-elephants" or name.startswith(("alg11", "alg12")):
+        return {"delta": settings.frontier.delta}
+    return {}
 
 
 def open_decision_log(home: CrawlDir, settings: Settings) -> DecisionLog | None:

@@ -90,24 +90,24 @@ def _mice(default_queues: Queues, adapted: bool = False) -> Callable[..., Distri
     return make
 
 
-def _chance(r: float) -> float:
+def _coin(make: Callable[..., DistributionPolicy[int]], seat: StrategyInputs, r: float, **more: Any) -> Any:
     if not 0.0 <= r <= 1.0:
         raise UsageError(f"r is a probability, and {r:g} is none", "give a number from 0 to 1")
-    return r
+    return make(NO_CAP, r, dice=seat.rng, **more)
 
 
 STRATEGIES: dict[str, StrategyFactory] = {
     "none": StrategyFactory(lambda seat: NeutralPolicy()),
-    "alg1": StrategyFactory(lambda seat: thesis.SourceFirst(), "neutral"),
-    "alg2": StrategyFactory(lambda seat: thesis.OfflineFirst(), "neutral"),
-    "alg3": StrategyFactory(lambda seat: thesis.SourceOnly(), "neutral"),
+    "alg1": StrategyFactory(lambda seat: thesis.SourceFirst(NO_CAP), "neutral"),
+    "alg2": StrategyFactory(lambda seat: thesis.OfflineFirst(NO_CAP), "neutral"),
+    "alg3": StrategyFactory(lambda seat: thesis.SourceOnly(NO_CAP), "neutral"),
     "alg4": StrategyFactory(lambda seat: GreedyAbsentHostsPolicy(NO_CAP), "neutral"),
-    "alg5": StrategyFactory(lambda seat: thesis.GreedyUntilFull(seat.share), "neutral"),
-    "alg6": StrategyFactory(lambda seat: thesis.GreedySecond(), "neutral"),
-    "alg7": StrategyFactory(lambda seat, *, r=0.5: thesis.CoinSourceOrOffline(_chance(r), seat.rng), "neutral"),
-    "alg8": StrategyFactory(lambda seat, *, r=0.5: thesis.CoinAfterDraw(_chance(r), seat.rng, seat.share), "neutral"),
-    "alg9": StrategyFactory(lambda seat, *, r=0.5: thesis.CoinGreedy(_chance(r), seat.rng, seat.share), "neutral"),
-    "alg10": StrategyFactory(lambda seat, *, r=0.5: thesis.GreedyThenCoin(_chance(r), seat.rng, seat.share), "neutral"),
+    "alg5": StrategyFactory(lambda seat: thesis.GreedyUntilFull(NO_CAP, seat.share), "neutral"),
+    "alg6": StrategyFactory(lambda seat: thesis.GreedySecond(NO_CAP), "neutral"),
+    "alg7": StrategyFactory(lambda seat, *, r=0.5: _coin(thesis.CoinSourceOrOffline, seat, r), "neutral"),
+    "alg8": StrategyFactory(lambda seat, *, r=0.5: _coin(thesis.CoinAfterDraw, seat, r, share=seat.share), "neutral"),
+    "alg9": StrategyFactory(lambda seat, *, r=0.5: _coin(thesis.CoinGreedy, seat, r, share=seat.share), "neutral"),
+    "alg10": StrategyFactory(lambda seat, *, r=0.5: _coin(thesis.GreedyThenCoin, seat, r, share=seat.share), "neutral"),
     "alg11": StrategyFactory(_mice("per-host")),
     "alg12": StrategyFactory(_mice("one")),
     # As 12, and an elephant that is neither online nor offline goes online (section 8.4).

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Hashable, Mapping
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast, runtime_checkable
 
 from fieldmouse.errors import UsageError
 from fieldmouse.import_string import find_class
@@ -32,6 +32,9 @@ from fieldmouse.policy.distribution.single_queue_policies import (
     MiceAndElephants,
     NeutralPolicy,
 )
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 H = TypeVar("H", bound=Hashable)
 
@@ -112,12 +115,22 @@ _FORMER_MEMBERS = {
 }
 
 
+def installed_policies() -> dict[str, EntryPoint]:
+    """Policies of installed packages by name: entry points of the group `fieldmouse.distribution_policies`."""
+    from importlib.metadata import entry_points  # slow to import
+
+    return {point.name: point for point in entry_points(group="fieldmouse.distribution_policies")}
+
+
 def find_policy_class(name: str) -> Callable[..., DistributionPolicy[Any]]:
     """Factory of the policy with this name; it takes keyword arguments.
+
 
     >>> find_policy_class("index") is POLICIES["index"]
     True
     """
+    if name not in POLICIES and ":" not in name and (point := installed_policies().get(name)) is not None:
+        return cast("Callable[..., DistributionPolicy[Any]]", point.load())
     return find_class(name, "policy", POLICIES, _MEMBERS, _HINT, _FORMER_MEMBERS)
 
 

@@ -105,9 +105,11 @@ class MiceAndElephants(FifoBacklogPolicy[H]):
     """Mice go online as they are drawn; elephants one at a time.
 
     `stop_search` is the thesis' T*: after that many balls went online no new elephant is named; None
-    never stops. `own_queues` looks at every elephant's queue (Algorithm 11) instead of the head of one
-    (Algorithm 12). `adapted` lets an elephant that is nowhere go online at once (section 8.4).
-    `elephants` are known in advance; with `stop_search` 0 they stay the only ones (chapter 7).
+    never stops. With `settle` the search also stops while the number of hosts online is stable, that is, has
+    not grown by a fiftieth over so many balls, and begins again when it falls by a tenth. `own_queues` looks
+    at every elephant's queue (Algorithm 11) instead of the head of one (Algorithm 12). `adapted` lets
+    an elephant that is nowhere go online at once (section 8.4). `elephants` are known in advance; with
+    `stop_search` 0 they stay the only ones (chapter 7).
     """
 
     def __init__(
@@ -119,6 +121,7 @@ class MiceAndElephants(FifoBacklogPolicy[H]):
         draw_cap: int = 1000,
         adapted: bool = False,
         elephants: Iterable[H] = (),
+        settle: int = 0,
     ) -> None:
         super().__init__(draw_cap, ordered=not own_queues)
         self.elephants: set[H] = set(elephants)
@@ -126,7 +129,9 @@ class MiceAndElephants(FifoBacklogPolicy[H]):
         self.stop_search = stop_search
         self.own_queues = own_queues
         self.adapted = adapted
-        self._steps = 0
+        self.settle = settle
+        self._steps = self._looked_at = self._hosts_then = 0
+        self._settled_at = 0  # hosts online when the search stopped; 0: it goes on
 
     def next_queue_to_read(self, dry: bool = False) -> H | None:
         if not self.own_queues:
@@ -143,5 +148,12 @@ class MiceAndElephants(FifoBacklogPolicy[H]):
         super().came_online(host, balls)
         self._steps += balls
         searching = self.stop_search is None or self._steps <= self.stop_search
-        if searching and self.online[host] > self.limit:
+        if self.settle and self._steps >= self._looked_at + self.settle:
+            hosts = self.online_host_count
+            if hosts < 0.9 * self._settled_at:
+                self._settled_at = 0
+            elif not self._settled_at and hosts <= 1.02 * self._hosts_then:
+                self._settled_at = hosts
+            self._looked_at, self._hosts_then = self._steps, hosts
+        if searching and not self._settled_at and self.online[host] > self.limit:
             self.elephants.add(host)
