@@ -87,7 +87,7 @@ def test_a_page_is_due_one_interval_after_its_last_poll(chronicle: Chronicle) ->
     assert due.every == pytest.approx(2 * DAY)
     assert due.at == pytest.approx(CRAWLED + 3 * DAY)
     assert "every 2 d, next in 1 d" in describe_next_poll(due, CRAWLED + 2 * DAY)
-    assert "due for 1 d" in describe_next_poll(due, CRAWLED + 4 * DAY)
+    assert "overdue by 1 d" in describe_next_poll(due, CRAWLED + 4 * DAY)
     failed = next_poll(chronicle.home, url(7), chronicle.newest)
     assert failed is not None
     assert failed.every == RETRY_INTERVAL

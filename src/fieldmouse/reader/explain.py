@@ -133,7 +133,7 @@ def describe_next_poll(due: NextPoll, now: float) -> str:
     if due.at is None or due.every is None:
         return "not to be polled again by the present plan: its polls would bring less than those of others"
     due_at = min(due.at, now + due.every)  # a last try in the future comes from a clock that was ahead
-    soon = f"next {_format_future_time(due_at, now)}" if due_at > now else f"due for {format_duration(now - due_at)}"
+    soon = f"next {_format_future_time(due_at, now)}" if due_at > now else f"overdue by {format_duration(now - due_at)}"
     return f"a running refresh would poll it every {format_duration(round(due.every, 3))}, {soon}"
 
 

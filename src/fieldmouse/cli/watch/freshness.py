@@ -73,7 +73,7 @@ def _sentences(report: FreshnessReport) -> list[str]:
         sentences.append(f"measured: copies were current {report.measured:.1%} of the time in the last {span}")
     pace = f"budget: {_rate(report.budget)}" if report.budget else "budget: no rate limit"
     if report.polls_an_hour and (not report.budget or report.polls_an_hour < 0.9 * report.budget):
-        pace += f", {_rate(report.polls_an_hour)} used"
+        pace += f", {_rate(report.polls_an_hour)} made in the measured time"
     return [*sentences, f"{pace}, poll rates of the policy `{report.policy}`"]
 
 
