@@ -19,7 +19,7 @@ from fieldmouse.control.buffer_trace import (
     previous_trace_path,
     read_trace_rows,
 )
-from fieldmouse.control.model_trace import exclude_settling_time, service_times, trace_from_rows
+from fieldmouse.control.fit_input import exclude_settling_time, service_times, trace_from_rows
 from fieldmouse.policy.concurrency_thresholds import Thresholds
 from fieldmouse.queueing.fit.trace import Trace
 

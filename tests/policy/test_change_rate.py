@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fieldmouse.policy import change_rate
-from fieldmouse.policy.change_rate import Beliefs, Trust
+from fieldmouse.policy.change_rate import Beliefs, ClaimReliability
 from policy import cho
 
 
@@ -95,11 +95,11 @@ def test_a_dated_change_tells_more_than_an_undated_one() -> None:
 
 @given(st.lists(st.booleans(), max_size=60))
 def test_trust_stays_between_0_and_1_and_rises_with_right_claims(claims: list[bool]) -> None:
-    trust = Trust()
+    trust = ClaimReliability()
     for right in claims:
         trust = trust.after_claim(right)
-    assert 0 <= trust.weight() < 1
-    assert trust.after_claim(False).weight() <= trust.after_claim(True).weight()
+    assert 0 <= trust.probability_right() < 1
+    assert trust.after_claim(False).probability_right() <= trust.after_claim(True).probability_right()
 
 
 def test_the_estimators_of_cho_are_as_biased_as_they_say() -> None:

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fieldmouse.queueing.model.model import Chain, Model, SojournTotals, WorkerCountRule, build_chain
+from fieldmouse.queueing.model.model import Chain, Model, PageSojournTotals, WorkerCountRule, build_chain
 from fieldmouse.queueing.model.validation import FloatArray
-from fieldmouse.queueing.solve import exponential_lifetimes, waiting_page
+from fieldmouse.queueing.solve import exponential_lifetimes, page_sojourn
 from fieldmouse.queueing.solve.phase_type_lifetimes import LifetimePhaseChain
 from fieldmouse.queueing.solve.solve import exponential_sojourns
 
@@ -74,11 +74,11 @@ def sojourn_laws(model: Model, rule: WorkerCountRule) -> SojournLaws:
     else:
         ordered = LifetimePhaseChain(found)
         share, _, x = ordered.solve()
-        served, obsolete = waiting_page.phase_type_sojourns(ordered, x)
-        coming = waiting_page.admitted_by_queue_length(ordered, x)
+        served, obsolete = page_sojourn.phase_type_sojourns(ordered, x)
+        coming = page_sojourn.admitted_by_queue_length(ordered, x)
 
         def both(u: ComplexArray) -> tuple[ComplexArray, ComplexArray]:
-            pairs = [waiting_page.laplace_moments(ordered, coming, complex(each)) for each in u.ravel()]
+            pairs = [page_sojourn.laplace_moments(ordered, coming, complex(each)) for each in u.ravel()]
             return (
                 np.array([pair[0][0] for pair in pairs]).reshape(u.shape),
                 np.array([pair[1][0] for pair in pairs]).reshape(u.shape),
@@ -86,7 +86,7 @@ def sojourn_laws(model: Model, rule: WorkerCountRule) -> SojournLaws:
 
     brought = float((share.sum(axis=2) * found.arrivals.brought).sum())
     dropped = float((share.sum(axis=2) * found.arrivals.dropped).sum())
-    everyone = SojournTotals(brought, served.time + obsolete.time, served.square + obsolete.square)
+    everyone = PageSojournTotals(brought, served.time + obsolete.time, served.square + obsolete.square)
 
     def of_all(u: ComplexArray) -> ComplexArray:
         served_then, obsolete_then = both(u)
@@ -100,7 +100,7 @@ def sojourn_laws(model: Model, rule: WorkerCountRule) -> SojournLaws:
     )
 
 
-def _law(stay: SojournTotals, brought: float, transform: Transform, at_once: float = 0.0) -> SojournLaw:
+def _law(stay: PageSojournTotals, brought: float, transform: Transform, at_once: float = 0.0) -> SojournLaw:
     mean, variance = stay.mean, stay.variance
     assert mean is not None
     assert variance is not None

@@ -24,7 +24,7 @@ from fieldmouse.queueing.optimise.best_thresholds import (
 )
 from fieldmouse.queueing.optimise.evaluated_rules import count_rules, measure_all_rules
 from fieldmouse.queueing.optimise.policy_iteration import optimal_state_policy
-from fieldmouse.queueing.solve import exponential_lifetimes, phase_type_lifetimes, waiting_page
+from fieldmouse.queueing.solve import exponential_lifetimes, page_sojourn, phase_type_lifetimes
 from fieldmouse.queueing.solve.solve import solve
 from queueing.models import phase_types
 from queueing.systems import MEASURES, exponentials, systems
@@ -110,7 +110,7 @@ def test_no_thresholds_on_any_subset_cost_less(system: tuple[Model, WorkersByLev
 
 KERNELS = {
     exponential_lifetimes: ("_fill_band", "stationary_band_weights"),
-    waiting_page: ("_fill_waiting_moments", "_sum_admitted", "eliminate_states"),
+    page_sojourn: ("_fill_waiting_moments", "_sum_admitted", "eliminate_states"),
     phase_type_lifetimes: ("_solve_level", "_add_obsolescence_flow"),
 }
 

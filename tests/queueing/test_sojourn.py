@@ -12,7 +12,7 @@ from fieldmouse.queueing.model.arrivals import BatchArrivals
 from fieldmouse.queueing.model.model import Model, WorkersByLevel, build_chain
 from fieldmouse.queueing.model.phase_type import PhaseType
 from fieldmouse.queueing.simulate import simulate
-from fieldmouse.queueing.solve import waiting_page
+from fieldmouse.queueing.solve import page_sojourn
 from fieldmouse.queueing.solve.phase_type_lifetimes import LifetimePhaseChain
 from fieldmouse.queueing.solve.solve import solve
 from queueing.models import phase_types
@@ -92,11 +92,11 @@ def test_a_law_does_not_depend_on_the_chain_it_came_from() -> None:
     life = PhaseType(np.array([0.3, 0.7]), np.array([[-0.6, 0.4], [0.1, -0.3]]))
     model = Model(4, {1: BatchArrivals.poisson(1.5)}, PhaseType.erlang(2, 2.0), life)
     ordered = LifetimePhaseChain(build_chain(model, Thresholds((1,))))
-    coming = waiting_page.admitted_by_queue_length(ordered, ordered.solve()[2])
+    coming = page_sojourn.admitted_by_queue_length(ordered, ordered.solve()[2])
     law = sojourn_laws(model, Thresholds((1,))).served
     u = np.array([0.2, 1.0 + 2.0j, 5.0 - 1.0j])
-    pushed = [waiting_page.laplace_moments(ordered, coming, complex(each))[0][0] for each in u]
-    total = waiting_page.laplace_moments(ordered, coming)[0][0]
+    pushed = [page_sojourn.laplace_moments(ordered, coming, complex(each))[0][0] for each in u]
+    total = page_sojourn.laplace_moments(ordered, coming)[0][0]
     assert law.transform(u) == pytest.approx(np.array(pushed) / total, rel=1e-11)
 
 

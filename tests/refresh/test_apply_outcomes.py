@@ -155,7 +155,7 @@ def check_same(chronicle: Chronicle, rows: Iterable[OutcomeRow]) -> None:
         assert told["belief"].tolist() == known["belief"][0].tolist()
         assert told["dated"].tolist() == known["dated"][0].tolist()
         right, wrong = plain.claims.get(host_of(name), (0, 0))
-        believed = change_rate.Trust(right, wrong).weight() >= RELIABLE_WEIGHT
+        believed = change_rate.ClaimReliability(right, wrong).probability_right() >= RELIABLE_WEIGHT
         (chosen,) = ledger.change_rate_beliefs(np.array([number])).tolist()
         assert chosen == told["dated" if believed else "belief"].tolist()
         assert told["state"].tolist() == known["state"][0].tolist()

@@ -8,7 +8,7 @@ import numpy as np
 
 from fieldmouse.clock import Clock
 from fieldmouse.config.sections import RefreshRunMode
-from fieldmouse.policy.change_rate import Trust
+from fieldmouse.policy.change_rate import ClaimReliability
 from fieldmouse.refresh.apply_outcomes import PageFlag
 from fieldmouse.refresh.page_table import read_page_table
 from fieldmouse.storage.checkpoint import read_checkpoint
@@ -64,5 +64,5 @@ def test_a_sitemap_is_polled_as_a_hint_and_becomes_trusted(tmp_path: Path) -> No
     assert len(sitemaps)
     pages = np.flatnonzero(ledger.column("flags") & PageFlag.SIGNAL == 0)
     assert ledger.read_cells("polls", sitemaps).max() > 2 * ledger.read_cells("polls", pages).mean()
-    assert ledger.hint_trust_by_host()[0] > 0.8 > 2 * Trust().weight()
+    assert ledger.hint_trust_by_host()[0] > 0.8 > 2 * ClaimReliability().probability_right()
     ledger.close()

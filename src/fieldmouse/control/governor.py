@@ -28,7 +28,7 @@ from fieldmouse.policy.concurrency_thresholds import Thresholds
 from fieldmouse.storage.directory import CrawlDir
 
 if TYPE_CHECKING:
-    from fieldmouse.control.rule_choice import ChosenRule, Observations
+    from fieldmouse.control.cheapest_rule import ChosenRule, Observations
     from fieldmouse.queueing.in_flight.model import WhenFull
     from fieldmouse.queueing.model.model import CostWeights
 
@@ -282,7 +282,7 @@ def _choose(
 ) -> ChosenRule | None:
     """The best rule; None if nothing has changed since the last choice."""
     # Imported only when needed, and in the thread: few crawls are limited by their indexer.
-    from fieldmouse.control.rule_choice import FetchCount, choose_rule, observe
+    from fieldmouse.control.cheapest_rule import FetchCount, choose_rule, observe
 
     seen = observe(rows, [FetchCount(*count) for count in counts], since)
     if before is not None and seen.is_near(before):

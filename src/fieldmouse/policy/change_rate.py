@@ -11,7 +11,7 @@ unknown time, `blind` the total length of their gaps, `dated` the number of chan
 
 Beliefs assume no time scale. The rates of a crawl's pages are draws from one distribution, learned from
 all pages (empirical Bayes): log-normal, corrected by a few rounds of expectation maximisation. So the same
-code works with slots in the lab and with seconds on the web. `Trust` learns how reliable a source of
+code works with slots in the lab and with seconds on the web. `ClaimReliability` learns how reliable a source of
 modification dates is. All work is done in blocks of pages: memory is a few megabytes.
 """
 
@@ -215,36 +215,36 @@ CAUTION = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Trust:
+class ClaimReliability:
     """Claims that proved right and wrong, the old ones counting less.
 
-    >>> stranger = Trust()
+    >>> stranger = ClaimReliability()
     >>> proven = stranger
     >>> for _ in range(20):
     ...     proven = proven.after_claim(True)
-    >>> stranger.weight() < 0.25 < 0.85 < proven.weight() < 1
+    >>> stranger.probability_right() < 0.25 < 0.85 < proven.probability_right() < 1
     True
-    >>> proven.after_claim(False).weight() < proven.weight()
+    >>> proven.after_claim(False).probability_right() < proven.probability_right()
     True
     """
 
     right: float = 0.0
     wrong: float = 0.0
 
-    def after_claim(self, right: bool) -> Trust:
+    def after_claim(self, right: bool) -> ClaimReliability:
         return replace(
             self,
             right=self.right * TRUST_FADE + (1.0 if right else 0.0),
             wrong=self.wrong * TRUST_FADE + (0.0 if right else 1.0),
         )
 
-    def weight(self) -> float:
+    def probability_right(self) -> float:
         """Cautious probability, from 0 to 1, that the next claim is right (prior Beta(1, 1))."""
-        return float(trust_weight(self.right, self.wrong))
+        return float(probabilities_right(self.right, self.wrong))
 
 
-def trust_weight(right: npt.ArrayLike, wrong: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    """Weight for many sources at once; see `Trust.weight`."""
+def probabilities_right(right: npt.ArrayLike, wrong: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """The same for many sources at once; see `ClaimReliability.probability_right`."""
     a, b = np.asarray(right, np.float64) + 1, np.asarray(wrong, np.float64) + 1
     n = a + b
     return np.maximum(0.0, a / n - CAUTION * np.sqrt(a * b / (n * n * (n + 1))))

@@ -363,7 +363,7 @@ class InMemoryPageTable:
         numbers = self.pages.read_cells("host", rows).astype(np.int64)
         for number, right in zip(numbers.tolist(), changed.tolist(), strict=True):
             host = np.array([number])
-            trust = change_rate.Trust(*self.hosts.read_cells("trust", host)[0].tolist()).after_claim(right)
+            trust = change_rate.ClaimReliability(*self.hosts.read_cells("trust", host)[0].tolist()).after_claim(right)
             self.hosts.write_cells("trust", host, [[trust.right, trust.wrong]])
 
     def mark_in_flight(self, rows: Rows) -> None:

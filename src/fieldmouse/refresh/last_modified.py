@@ -113,4 +113,4 @@ def count_dates(hosts: ColumnTable, numbers: Rows, told: DateEvidence) -> None:
 
 def reliable_hosts(hosts: ColumnTable) -> Marks:
     """Mask of the hosts whose dates count."""
-    return change_rate.trust_weight(*hosts.column("dates").T) >= RELIABLE_WEIGHT
+    return change_rate.probabilities_right(*hosts.column("dates").T) >= RELIABLE_WEIGHT

@@ -223,7 +223,7 @@ class PageTable(InMemoryPageTable):
 
     def hint_trust_by_host(self) -> NDArray[np.float64]:
         """Weight of hints about the pages of each host, from 0 to 1."""
-        return change_rate.trust_weight(*self.hosts.column("trust").T)
+        return change_rate.probabilities_right(*self.hosts.column("trust").T)
 
     def change_rate_beliefs(self, rows: Rows) -> NDArray[np.float32]:
         """Belief about the change rate of these pages, with dates where the host's dates count."""

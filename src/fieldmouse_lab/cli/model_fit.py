@@ -80,8 +80,8 @@ def command(
 
     import numpy as np
 
+    from fieldmouse.control.fit_input import trace_from_rows
     from fieldmouse.control.governor import cost_weights
-    from fieldmouse.control.model_trace import trace_from_rows
     from fieldmouse.queueing.fit.fit import fit
     from fieldmouse.queueing.model.model_file import ModelFileContent, write_model
 

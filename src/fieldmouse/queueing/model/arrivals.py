@@ -17,7 +17,7 @@ from fieldmouse.queueing.model.phase_type import PhaseType
 from fieldmouse.queueing.model.validation import ROUNDING, FloatArray, IntArray, ModelError
 
 
-class ArrivalSample(NamedTuple):
+class DrawnArrivals(NamedTuple):
     """Batches as they came: when, and how many pages each."""
 
     times: FloatArray
@@ -103,12 +103,12 @@ class BatchArrivals:
         """The same stream, r times as fast."""
         return BatchArrivals(tuple(r * D for D in self.D))
 
-    def sample(self, rng: np.random.Generator, groups: int) -> ArrivalSample:
+    def sample(self, rng: np.random.Generator, groups: int) -> DrawnArrivals:
         """Draw `groups` batches, with the clock starting at a batch of the stationary stream."""
         at, sizes = np.empty(groups), np.empty(groups, dtype=np.int64)
         start = int(rng.choice(self.phases, p=self.intervals.alpha))
         _sample_batches(self.cumulative_rates(self.largest_batch), start, rng, at, sizes)
-        return ArrivalSample(at, sizes)
+        return DrawnArrivals(at, sizes)
 
     def cumulative_rates(self, largest: int) -> FloatArray:
         """For each phase the rates of all ways on, summed up; rung r brings r // phases pages and leads

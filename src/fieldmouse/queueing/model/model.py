@@ -248,7 +248,7 @@ class Measures:
 
 
 @dataclass(frozen=True, slots=True)
-class SojournTotals:
+class PageSojournTotals:
     """Of pages that end in one way: how many in a unit of time, and the sums of their times and squares."""
 
     rate: float
@@ -265,7 +265,12 @@ class SojournTotals:
 
 
 def compute_measures(
-    chain: Chain, share: FloatArray, fades: FloatArray, served: SojournTotals, obsolete: SojournTotals, method: str
+    chain: Chain,
+    share: FloatArray,
+    fades: FloatArray,
+    served: PageSojournTotals,
+    obsolete: PageSojournTotals,
+    method: str,
 ) -> Measures:
     """`share` and `fades` by level, arrival phase and service phase; the stays in pages and their times."""
     by_phase = share.sum(axis=2)

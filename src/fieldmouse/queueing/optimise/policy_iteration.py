@@ -21,7 +21,7 @@ from fieldmouse.errors import FieldmouseError
 from fieldmouse.queueing.model.model import Chain, CostWeights, Model, WorkersByLevel, arrivals_for_modes, build_chain
 from fieldmouse.queueing.model.validation import FloatArray, IntArray, ModelError
 from fieldmouse.queueing.solve.exponential_lifetimes import banded_rates, obsolescence_rates
-from fieldmouse.queueing.solve.waiting_page import value_of_admitted_pages, waiting_moments
+from fieldmouse.queueing.solve.page_sojourn import value_of_admitted_pages, waiting_moments
 
 MOST_STATES = 1500
 ROUNDS = 100

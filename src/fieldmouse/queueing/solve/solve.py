@@ -16,16 +16,16 @@ from fieldmouse.queueing.model.model import (
     Measures,
     Method,
     Model,
-    SojournTotals,
+    PageSojournTotals,
     WorkerCountRule,
     build_chain,
     compute_measures,
 )
 from fieldmouse.queueing.model.validation import FloatArray, ModelError
 from fieldmouse.queueing.simulate import simulate
-from fieldmouse.queueing.solve import exponential_lifetimes, waiting_page
+from fieldmouse.queueing.solve import exponential_lifetimes, page_sojourn
+from fieldmouse.queueing.solve.page_sojourn import value_of_admitted_pages, waiting_moments
 from fieldmouse.queueing.solve.phase_type_lifetimes import LifetimePhaseChain
-from fieldmouse.queueing.solve.waiting_page import value_of_admitted_pages, waiting_moments
 
 #: How long a simulation is unless told otherwise.
 EVENTS = 2_000_000
@@ -60,7 +60,7 @@ def solve(
 def _solve_ordered(found: Chain) -> Measures:
     ordered = LifetimePhaseChain(found)
     share, fades, x = ordered.solve()
-    served, obsolete = waiting_page.phase_type_sojourns(ordered, x)
+    served, obsolete = page_sojourn.phase_type_sojourns(ordered, x)
     return compute_measures(found, share, fades, served, obsolete, "ordered")
 
 
@@ -77,11 +77,11 @@ def _solve_banded(found: Chain) -> Measures:
     return compute_measures(found, share, fades, served, obsolete, "banded")
 
 
-def exponential_sojourns(found: Chain, share: FloatArray) -> tuple[SojournTotals, SojournTotals]:
+def exponential_sojourns(found: Chain, share: FloatArray) -> tuple[PageSojournTotals, PageSojournTotals]:
     """Of pages served and of pages grown obsolete, when lifetimes are exponential."""
     model = found.model
     ways = waiting_moments(model.service, model.lifetime.rate, found.highest_level)
     worth = np.concatenate([ways.served, ways.obsolete], axis=2)
     total = value_of_admitted_pages(found.arrivals.up, model.service.alpha, worth)
     sums = [float(s) for s in np.tensordot(share, total, axes=3)]
-    return SojournTotals(sums[0], sums[1], sums[2]), SojournTotals(sums[3], sums[4], sums[5])
+    return PageSojournTotals(sums[0], sums[1], sums[2]), PageSojournTotals(sums[3], sums[4], sums[5])

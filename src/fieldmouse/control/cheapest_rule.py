@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 
 from fieldmouse.control.buffer_trace import BufferEvent, BufferMetrics, Rows
-from fieldmouse.control.model_trace import service_times
+from fieldmouse.control.fit_input import service_times
 from fieldmouse.policy.concurrency_thresholds import Thresholds
 from fieldmouse.queueing.fit.phase_type_fit import FitError, fit_law
 from fieldmouse.queueing.in_flight.model import InFlightModel, WhenFull

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fieldmouse.jit import jit
-from fieldmouse.queueing.model.model import SojournTotals
+from fieldmouse.queueing.model.model import PageSojournTotals
 from fieldmouse.queueing.model.phase_type import PhaseType
 from fieldmouse.queueing.model.validation import FloatArray
 from fieldmouse.queueing.solve.phase_type_lifetimes import (
@@ -178,7 +178,7 @@ def laplace_moments(
     return served, obsolete
 
 
-def phase_type_sojourns(ordered: LifetimePhaseChain, x: Sequence[Array]) -> tuple[SojournTotals, SojournTotals]:
+def phase_type_sojourns(ordered: LifetimePhaseChain, x: Sequence[Array]) -> tuple[PageSojournTotals, PageSojournTotals]:
     """Of pages served and of pages grown obsolete."""
     served, obsolete = laplace_moments(ordered, admitted_by_queue_length(ordered, x), powers_of_time=3)
-    return SojournTotals(*(float(s) for s in served.real)), SojournTotals(*(float(s) for s in obsolete.real))
+    return PageSojournTotals(*(float(s) for s in served.real)), PageSojournTotals(*(float(s) for s in obsolete.real))

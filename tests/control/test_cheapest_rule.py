@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from fieldmouse.control.buffer_trace import ROW, BufferEvent, BufferTotals, Rows
+from fieldmouse.control.cheapest_rule import FetchCount, choose_rule, newest_steady, observe
 from fieldmouse.control.governor import FAILED_SECONDS, ControlRule, RuleHistory
-from fieldmouse.control.rule_choice import FetchCount, choose_rule, newest_steady, observe
 from fieldmouse.policy.concurrency_thresholds import Thresholds
 from fieldmouse.queueing.fit.phase_type_fit import FitError
 from fieldmouse.queueing.model.model import CostWeights
