@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from fieldmouse.cli.main import run_command
 from fieldmouse.config.sections import RefreshRunMode
 from fieldmouse.doctor.check.examine import check_crawl
 from fieldmouse.errors import UsageError
@@ -394,7 +395,9 @@ def test_a_mistake_in_a_polling_policy_stops_the_refresh_in_order(tmp_path: Path
     check_health(path)
 
 
-def test_freshness_shows_the_plan_of_a_policy_of_the_user_if_it_is_named(tmp_path: Path) -> None:
+def test_freshness_shows_the_plan_of_a_policy_of_the_user_if_it_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path, now = tmp_path / "c", site()
     crawl(path, now)
     crawl(path, now, 1.0, ONCE, refresh__budget="100/h")
@@ -403,6 +406,9 @@ def test_freshness_shows_the_plan_of_a_policy_of_the_user_if_it_is_named(tmp_pat
     assert planned.count(None) == len(planned) - 1
     assert reader.freshness(policy=name).policy == name
     assert None not in [page.every for page in reader.freshness().top_pages]
+    for options, says in (([], "policy of the last refresh: `uniform`"), (["--policy", name], f"planned by `{name}`")):
+        assert run_command(["freshness", str(path), *options]) == 0
+        assert says in capsys.readouterr().out
 
 
 def test_polls_that_we_refuse_are_not_counted(tmp_path: Path) -> None:

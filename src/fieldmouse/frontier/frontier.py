@@ -370,10 +370,8 @@ class Frontier(CrawlFrontier):
 
     def hosts_in_backoff(self, now: float) -> list[RestingHost]:
         rests = []
-        for host in (
-            *self._workbench.hosts_with_urls(),
-            *(self._resting_hosts.hosts() if self._backlog_size() else ()),
-        ):
+        off_their_places = self._resting_hosts.hosts() if self._backlog_size() else []
+        for host in dict.fromkeys(self._workbench.hosts_with_urls() + off_their_places):
             state = self._hosts.get(host)
             if state.failures and not state.verdict and state.ready_at > now:
                 rests.append(RestingHost(host, state.ready_at, state.failures))

@@ -50,14 +50,14 @@ def command(
     if as_json:
         console.print_json(report)
         return
-    console.print_lines(_sentences(report))
+    console.print_lines(_sentences(report, is_chosen=policy is not None))
     if report.curve:
         console.print_data()
         console.print_lines(_curve(report))
     console.print_lines(_most_polled(report))
 
 
-def _sentences(report: FreshnessReport) -> list[str]:
+def _sentences(report: FreshnessReport, *, is_chosen: bool) -> list[str]:
     pages = console.format_count(report.pages, "page")
     if not report.polls:
         return [f"{pages}, none of them polled yet: their changes are unknown"]
@@ -74,7 +74,8 @@ def _sentences(report: FreshnessReport) -> list[str]:
     pace = f"budget: {_rate(report.budget)}" if report.budget else "budget: no rate limit"
     if report.polls_an_hour and (not report.budget or report.polls_an_hour < 0.9 * report.budget):
         pace += f", {_rate(report.polls_an_hour)} made in the measured time"
-    return [*sentences, f"{pace}, poll rates of the policy `{report.policy}`"]
+    plan = "planned by" if is_chosen else "policy of the last refresh:"  # whose code may not be loaded here
+    return [*sentences, f"{pace}, {plan} `{report.policy}`"]
 
 
 def _rate(an_hour: float) -> str:
