@@ -202,10 +202,10 @@ def _cost_figure(trials: Sequence[LiveTrial]) -> Figure:
     panels = []
     for name in SITUATIONS:
         costs = sorted(mean_costs(trials, name).items(), key=lambda item: item[1])
-        others = [(place, cost) for place, (rule, cost) in enumerate(costs) if rule != AUTO]
+        others = [(place, cost) for place, (rule, cost) in enumerate(costs, 1) if rule != AUTO]
         series = Series("others", [place for place, _ in others], [cost for _, cost in others], "points")
-        (at,) = (place for place, (rule, _) in enumerate(costs) if rule == AUTO)
-        ours = Series("auto", [at], [costs[at][1]], "points")
+        (at,) = (place for place, (rule, _) in enumerate(costs, 1) if rule == AUTO)
+        ours = Series("auto", [at], [costs[at - 1][1]], "points")
         panels.append(Panel("rank", "cost J", (series, ours), name, y_log=True))
     return Figure("live-thresholds-cost", "Cost of all rules", tuple(panels), "Mean over the seeds, cheapest first.")
 
